@@ -8,8 +8,8 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cosmos import DbtDag, ProfileConfig, ProjectConfig, RenderConfig
-from cosmos.constants import TestBehavior
+from cosmos import DbtDag, ExecutionConfig, ProfileConfig, ProjectConfig, RenderConfig
+from cosmos.constants import TestBehavior, TestIndirectSelection
 
 PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
 
@@ -26,8 +26,9 @@ ciris_scoring = DbtDag(
         target_name=os.environ.get("CIRIS_TARGET", "dev"),
         profiles_yml_filepath=PROJECT / "profiles.yml",
     ),
-    # int_runs publishes only if the tests of all models have passed in this run.
+    # A test runs after the last model that it reads, and before the models after it.
     render_config=RenderConfig(test_behavior=TestBehavior.AFTER_EACH),
+    execution_config=ExecutionConfig(test_indirect_selection=TestIndirectSelection.BUILDABLE),
     # All processes of a run share this text, also when Airflow starts a process again.
     operator_args={"env": {"CIRIS_RUN": "{{ run_id }}"}, "append_env": True},
 )

@@ -7,12 +7,3 @@
   {%- endfor -%}
   {{ return(found) }}
 {% endmacro %}
-
-{#- From the given unique ids, return int_scoring_run and the nodes that depend on it. -#}
-{% macro that_follow_run(unique_ids) %}
-  {%- set following = [] -%}
-  {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}
-    {%- do following.append(unique_id) -%}
-  {%- endfor -%}
-  {{ return(following) }}
-{% endmacro %}

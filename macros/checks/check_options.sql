@@ -57,6 +57,9 @@
       {%- do faults.append("+" ~ setting ~ " of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(value)) -%}
     {%- endfor -%}
   {%- endfor -%}
+  {%- for name in ['assert_every_source_row_is_checked', 'assert_no_traces_have_vanished'] if 'test.ciris_scoring.' ~ name not in graph.nodes -%}
+    {%- do faults.append("+enabled of test " ~ name ~ " is false") -%}
+  {%- endfor -%}
   {%- if faults -%}
     {{ refuse("The root project changes settings of ciris_scoring that decide which rows are stored or whether a test stops a "
       ~ "run: " ~ faults[0] ~ (" (and " ~ (faults | length - 1) ~ " more)" if faults | length > 1 else "")

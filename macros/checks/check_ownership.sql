@@ -13,21 +13,15 @@
   {%- for row in run_query(adapter.ciris_scoring_ownership_query(places)) -%}
     {{ exceptions.raise_compiler_error(row['message'] ~ ' ' ~ row['remedy']) }}
   {%- endfor -%}
-  {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
-{#- Refuses a standby, which can only be read, and a pooler that may give this run's session to other clients. Also
-    refuses schema names that PostgreSQL would shorten, because dbt would not find the tables in those schemas again.
+{#- Refuses a standby, which can only be read. Also refuses schema names that PostgreSQL would shorten, because dbt would not find the tables in those schemas again.
     Runs before the log is written. -#}
 {% macro check_server() %}
   {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
     {{ exceptions.raise_compiler_error(
       "Database " ~ target.dbname ~ " at " ~ target.host ~ " is a standby, which can only be read. Connect to the primary: "
       ~ "correct host and port of the target " ~ target.name ~ ".") }}
-  {%- endif -%}
-  {%- if not setting('run_record') and adapter.ciris_scoring_pooler is defined -%}
-    {%- set fault = adapter.ciris_scoring_pooler() -%}
-    {%- if fault -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
       and node.schema.encode() | length > 63 -%}

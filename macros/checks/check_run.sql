@@ -1,21 +1,28 @@
-{#- Hook on-run-start: refuses a run that cannot succeed, with a message that names the setting, its value and the
-    remedy. -#}
-{% macro check_run() %}
+{#- Hook on-run-start: refuses a run that would lose data or publish a wrong number, with a message that names the setting,
+    its value and the remedy. A run of which a stranger could take control is refused before the log is written. -#}
+{% macro start_of_invocation() %}
+  {%- if not uses_our_tables() -%} {{ return('') }} {%- endif -%}
+  {%- if adapter.ciris_scoring_ownership_query is not defined -%} {%- do check_package() -%} {%- endif -%}
+  {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
+  {%- do begin_transaction() -%}
+  {%- do check_ownership() -%}
   {%- if is_run_of_ours() -%}
+    {%- do check_overrides() -%}
+    {%- do valid_setting('run_record') -%}
+    {%- if begins_run() or not shared_run() -%} {%- do enter_start() -%} {%- endif -%}
+    {%- do begin_transaction() -%}
     {%- do check_options() -%}
     {%- do check_run_of(selected_models()) -%}
-    {%- do run_in_progress() -%}
-    {%- do graph.update({'run_checked': invocation_id}) -%}
-    {%- if continued_run(selected_models()) is not none -%} {%- do note_parts([], [], begun=selected_resources) -%} {%- endif -%}
+    {%- do drop_tables_of_another_version() -%}
   {%- endif -%}
-  {{ return(leave_session() if uses_our_tables() else '') }}
+  {%- do kept().update({'checked': true}) -%}
+  {{ return('commit') }}
 {% endmacro %}
 
 {#- Refuses to write a node if the checks at the start of the run were not made. If a hook on-run-start of another
     package fails, dbt skips all later hooks, and builds the nodes nevertheless. -#}
 {% macro require_checks() %}
-  {%- set needed = 'run_checked' if model.resource_type == 'model' else 'ownership_checked' -%}
-  {%- if flags.WHICH != 'run-operation' and graph.get(needed) != invocation_id -%}
+  {%- if flags.WHICH != 'run-operation' and not kept().get('checked') -%}
     {%- do check_package() -%}
     {{ exceptions.raise_compiler_error(
       "The checks of ciris_scoring at the start of this run were not made, so nothing is written. Usually a hook on-run-start "
@@ -29,19 +36,14 @@
   {%- do check_overrides() -%}
   {%- do check_database() -%}
   {%- do check_variables() -%}
-  {%- do check_as_of(models) -%}
-  {%- set others = [] if setting('run_record') else lock_holders() -%}
-  {%- if others | length > 0 -%}
-    {{ refuse(
-      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
-      ~ "). Wait until it has ended.") }}
-  {%- endif -%}
+  {%- do check_version() -%}
+  {%- if 'model.ciris_scoring.int_scoring_run' in models or not models -%} {%- do check_as_of() -%} {%- endif -%}
   {%- do check_sources() -%}
   {%- do check_distribution() -%}
-  {%- do check_columns() -%}
-  {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
+  {%- do check_parameters_of_run(models) -%}
   {%- do check_readers() -%}
+  {%- do check_models_on_marts() -%}
 {% endmacro %}
 
 {#- Sources, remarks and parameters that `ciris-scoring check` shows. Secret parameters are not included. -#}
@@ -87,9 +89,9 @@
     clocks differ a little. -#}
 {% macro tolerated_seconds() %} {{ return(300) }} {% endmacro %}
 
-{#- The as-of must not be in the future by the server's clock, before the newest published as-of (scoring.md §9) or
-    before ciris_traces_from. A run of a part of the project must have the as-of of the run that it continues. -#}
-{% macro check_as_of(models) %}
+{#- The as-of of a run that begins must not be in the future by the server's clock, before the newest published as-of
+    (scoring.md §9) or before ciris_traces_from. -#}
+{% macro check_as_of() %}
   {%- set as_of = as_of_datetime() -%}
   {%- set utc, parse = modules.pytz.utc, modules.datetime.datetime.fromisoformat -%}
   {%- set here = utc.localize(modules.datetime.datetime.utcnow()) -%}
@@ -117,15 +119,6 @@
     {{ refuse(
       "Variable ciris_as_of is " ~ as_of ~ ", which is before the variable ciris_traces_from, " ~ earliest ~ ". Scores do not "
       ~ "use earlier traces: set a later ciris_as_of, or an earlier ciris_traces_from.") }}
-  {%- endif -%}
-  {%- set continued = continued_run(models) -%}
-  {%- if continued is not none and setting('as_of') is not none
-      and as_of.replace(tzinfo=none).isoformat() ~ 'Z' != shown_time(continued['as_of']) -%}
-    {{ refuse(
-      "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built with the as-of of its run, "
-      ~ shown_time(continued['as_of']) ~ ". Omit ciris_as_of, or run from the beginning: "
-      ~ (command_of(continued) ~ "." if not continued['has_ended'] and continued['is_full_refresh']
-         else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
   {%- set rescore_from = time_variable('rescore_from') if setting('rescore_from') is not none else as_of -%}
   {%- if rescore_from > as_of -%}
@@ -171,5 +164,45 @@
         ~ ("Its name is " ~ shown(alike[0]) ~ ": correct the variable." if alike else
            "Correct the variable, or create the role: create role " ~ quoted_role(row[0]) ~ ";")) }}
     {%- endfor -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Refuses a table, an incremental model or a snapshot of a root project that reads a mart and may be built before the
+    marts are published, so that it would have the rows of the run before. -#}
+{% macro check_models_on_marts() %}
+  {%- set reads, follows, passes = {}, {'model.ciris_scoring.fct_scoring_runs': true}, namespace(n_found=0) -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model' and is_mart_table(node) -%}
+    {%- do reads.update({node.unique_id: true}) -%}
+  {%- endfor -%}
+  {%- for _ in range(graph.nodes | length) if passes.n_found < reads | length + follows | length -%}
+    {%- set passes.n_found = reads | length + follows | length -%}
+    {%- for node in graph.nodes.values() if node.resource_type in ['model', 'snapshot'] -%}
+      {%- for parent in node.depends_on.nodes -%}
+        {%- if parent in reads -%} {%- do reads.update({node.unique_id: true}) -%} {%- endif -%}
+        {%- if parent in follows -%} {%- do follows.update({node.unique_id: true}) -%} {%- endif -%}
+      {%- endfor -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- for node in graph.nodes.values() if node.unique_id in reads and node.unique_id not in follows
+      and node.package_name != 'ciris_scoring' and node.config.materialized not in ['view', 'ephemeral'] -%}
+    {{ refuse(
+      node.resource_type | capitalize ~ " " ~ node.name ~ " (" ~ node.original_file_path ~ ") stores rows of the scores, but it may be "
+      ~ "built before they are published, and would have those of the run before. Add this line to it: -- depends_on: "
+      ~ "{" ~ "{ ref('ciris_scoring', 'fct_scoring_runs') }" ~ "}") }}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- Stop the run if the source has lost a large share of the traces that the last run counted. rows: per period, counted
+    and vanished traces (assert_no_traces_have_vanished). -#}
+{% macro refuse_vanished_traces(rows) %}
+  {%- set n_counted, n_vanished = rows.columns['n_counted'].values() | sum, rows.columns['n_vanished'].values() | sum -%}
+  {%- if n_vanished > setting('vanished_share') * n_counted -%}
+    {%- set worst = rows | sort(attribute='n_vanished') | last -%}
+    {{ exceptions.raise_compiler_error(
+      "The source " ~ setting('source_schema') ~ "." ~ (source_table('covenant_traces') if source_shape() == 'traces' else 'trace_events')
+      ~ " no longer has " ~ n_vanished ~ " of " ~ n_counted ~ " traces that the last run counted in the restatement window (most of them on "
+      ~ worst['period_start'] ~ ": " ~ worst['n_vanished'] ~ " of " ~ worst['n_counted'] ~ "), which is more than the variable "
+      ~ "ciris_vanished_share, " ~ setting('vanished_share') ~ ". Nothing is published. Restore or load the traces; or, if they were "
+      ~ "deleted on purpose, run once with --vars 'ciris_vanished_share: 1'.") }}
   {%- endif -%}
 {% endmacro %}

@@ -2,30 +2,16 @@
     writes the start and end of its runs itself, because it also logs runs that end before dbt starts. ciris-scoring
     passes the row of the run to dbt in the variable ciris_run_record. -#}
 
-{#- Id of this run. -#}
+{#- Id of this invocation in the log, and of the run that it begins. The processes of a shared run have the same id. -#}
 {% macro run_id() %}
   {%- set shared = shared_run() -%}
   {%- if shared -%} {{ return(local_md5('ciris_scoring ' ~ target.schema ~ ' ' ~ shared)) }} {%- endif -%}
   {{ return((setting('run_record') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
-{#- Begin a new transaction that can write, whatever the session's default is. -#}
-{% macro start_run_record() %}
-  {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
-{% endmacro %}
-
-{#- Hook on-run-start: enters the run in the log. Creates the log before the first run, and adds columns that the log of
-    an earlier version lacks. -#}
+{#- Enter the invocation in the log. Creates the log before the first run, and adds columns that the log of an earlier
+    version lacks. Of the processes of a shared run, the one that builds int_scoring_run enters the run. -#}
 {% macro enter_start() %}
-  {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
-  {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
-    {%- do run_query(session_settings()) -%}
-    {%- do check_ownership() -%}
-  {%- endif -%}
-  {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
-  {%- do check_overrides() -%}
-  {%- do valid_setting('run_record') -%}
-  {%- set continued = continued_run(selected_models()) -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
   {%- set is_new = load_cached_relation(log) is none -%}
@@ -34,11 +20,10 @@
     {%- for column in node.columns.values() -%}
       {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
-    {%- do start_run_record() -%}
-    {%- do in_turn() -%}
     {#- dbt has created only the schemas of the selected nodes, and the log may be in another schema. -#}
     {%- if not adapter.check_schema_exists(log.database, log.schema) -%} {%- do adapter.create_schema(log) -%} {%- endif -%}
-    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
+    {%- do begin_transaction() -%}
+    {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
   {%- set found, additions = adapter.get_columns_in_relation(log) | map(attribute='name') | list, [] -%}
@@ -46,25 +31,24 @@
     {%- do additions.append('add column ' ~ adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
   {%- endfor -%}
   {%- if additions -%}
-    {%- do start_run_record() -%}
-    {%- do run_query('alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ '; commit; begin') -%}
+    {%- do begin_transaction() -%}
+    {%- do run_query('alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ '; commit') -%}
   {%- endif -%}
   {%- if is_new or additions or not setting('run_record') -%}
-    {%- set row = {
-        'started_at': 'now', 'as_of': as_of_datetime() if continued is none else continued['as_of'] ~ '+00',
+    {%- set last = none if begins_run() else last_run() -%}
+    {%- do enter_run(log, {
+        'started_at': 'now', 'as_of': as_of_datetime() if last is none else last['as_of'] ~ '+00',
         'version': node.config.meta['package_version'],
-    } -%}
-    {%- if shared_run() -%} {%- do join_run(log, row) -%} {%- else -%} {%- do enter_run(log, row) -%} {%- endif -%}
+    }) -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- Write columns of this run's row in the log, and commit at once, so that the row remains if the run fails. -#}
-{% macro enter_run(log, row, in_transaction=false) %}
+{#- Write columns of this invocation's row in the log, and commit at once, so that the row remains if the run fails. -#}
+{% macro enter_run(log, row) %}
   {%- do row.update({'run_id': run_id(), 'command': (setting('run_record') or {'command': 'dbt'})['command']}) -%}
-  {%- do graph.update({'entered_run': invocation_id}) -%}
   {%- set relations = [log, relation_as_left('fct_capacity_scores'), relation_as_left('fct_data_quality')] -%}
-  {%- if not in_transaction -%} {%- do start_run_record() -%} {%- endif -%}
-  {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit; begin') -%}
+  {%- do begin_transaction() -%}
+  {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit') -%}
 {% endmacro %}
 
 {#- Stop the run with a message, and log the message. -#}
@@ -73,74 +57,59 @@
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
-{#- Hook on-run-end: writes the outcome of the run into the log. It also notes in int_scoring_run which nodes were
-    built, because a later command may continue the run (check_last_run). -#}
-{% macro enter_end(results) %}
-  {%- if not (execute and flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else [])) -%} {{ return('') }} {%- endif -%}
-  {%- if graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
-  {%- do run_query(session_settings()) -%}
-  {%- set built, failed = [], [] -%}
+{#- Write values and the end time into the row of this invocation in the log. If values is none, delete the row. -#}
+{% macro write_run_record(values) %}
+  {%- set is_logged = flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else []) and not setting('run_record') -%}
+  {%- set log = relation_as_left('int_runs') if is_logged else none -%}
+  {%- if log is not none and values is none -%}
+    {%- do begin_transaction() -%}
+    {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit") -%}
+  {%- elif log is not none -%}
+    {%- do values.update({'ended_at': 'now'}) -%}
+    {%- do enter_run(log, values) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Hook on-run-end: takes back the notes of the models whose blocking test failed, and writes the outcome into the log. -#}
+{% macro end_of_invocation(results) %}
+  {%- if not execute or not kept().get('checked') or flags.WHICH not in ['run', 'build', 'test'] -%} {{ return('') }} {%- endif -%}
+  {%- set built, failed, staged = [], [], [] -%}
   {%- for result in results if result.node.package_name == 'ciris_scoring'
       and result.node.resource_type in ['model', 'seed', 'test'] -%}
     {%- do (built if result.status in ['success', 'pass', 'warn'] else failed).append(result) -%}
   {%- endfor -%}
-  {%- do note_parts(built | rejectattr('node.unique_id', 'in', graph.get('untested ' ~ invocation_id, [])) | list, failed) -%}
+  {%- do forget_untested(failed) -%}
+  {%- if flags.WHICH == 'test' and not shared_run() -%} {{ return('') }} {%- endif -%}
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
-  {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
-  {%- if shared_run() and not failed and not publication -%}
-    {#- The run's row in the log stays open, because other processes continue the shared run. -#}
-  {%- elif not built and not failed -%}
-    {%- do write_run_record(none) -%}
-  {%- elif failed -%}
+  {%- set publication = built | selectattr('node.name', 'equalto', 'int_runs') | list -%}
+  {%- for result in built if result.node.resource_type == 'model' and is_mart_table(result.node) -%}
+    {%- do staged.append(result.node.name) -%}
+  {%- endfor -%}
+  {%- if failed -%}
     {%- set first = (broken or failed)[0] -%}
     {%- do write_run_record({'outcome': 'failed', 'message': first.node.name ~ ': ' ~ first.message}) -%}
+  {%- elif publication -%}
+    {%- do write_run_record({'outcome': 'published'}) -%}
+  {%- elif shared_run() -%}
+    {#- The run's row in the log stays open, because other processes continue the run. -#}
   {%- else -%}
-    {%- do write_run_record({'outcome': 'published' if publication else 'built'}) -%}
+    {%- do write_run_record({'outcome': 'built'} if built else none) -%}
+    {%- if staged -%}
+      {{ log("The rows of " ~ staged | join(', ') ~ " are staged, not published. To publish them: dbt build --select int_runs+", info=true) }}
+    {%- endif -%}
   {%- endif -%}
-  {{ return(leave_session()) }}
 {% endmacro %}
 
-{#- Note in int_scoring_run which nodes this invocation built and which blocking tests failed. begun: unique ids of the
-    nodes that it will build. They are noted when it begins, so that they do not count as built if it cannot note its
-    end: it may be killed, or dbt skips the hook on-run-end after a failed hook of another package. -#}
-{% macro note_parts(built, failed, begun=[]) %}
-  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
-  {%- if scoring_run is none or not (built or failed or begun) -%} {{ return('') }} {%- endif -%}
-  {%- set names, failed_tests, begun_names = [], [], [] -%}
-  {%- for unique_id in begun -%} {%- do begun_names.append(literal(unique_id)) -%} {%- endfor -%}
-  {%- for unique_id in built | map(attribute='node.unique_id') -%}
-    {%- do names.append(literal(unique_id)) -%}
+{#- Take back the notes of the models that a failed blocking test reads, so that nothing that depends on them is built or
+    published until they are built again and the test passes. -#}
+{% macro forget_untested(failed) %}
+  {%- set names = [] -%}
+  {%- for result in failed if result.node.resource_type == 'test' and result.node.config.severity | upper == 'ERROR' and result.status != 'skipped' -%}
+    {%- do names.extend(parents_in_run(result.node)) -%}
   {%- endfor -%}
-  {%- for result in failed if result.node.resource_type == 'test' -%}
-    {%- do failed_tests.append(literal(result.node.unique_id)) -%}
-  {%- endfor -%}
-  {%- do start_run_record() -%}
-  {%- do run_query("
-    update " ~ scoring_run ~ "
-    set
-      built_nodes = array(
-        select node from unnest(built_nodes) as node where node <> all (array[" ~ begun_names | join(', ') ~ "]::text[])
-      ) || array[" ~ names | join(', ') ~ "]::text[],
-      failed_tests = array(
-        select test from unnest(failed_tests) as test where test <> all (array[" ~ names | join(', ') ~ "]::text[])
-        union
-        select unnest(array[" ~ failed_tests | join(', ') ~ "]::text[])
-      )
-    where run_id = " ~ literal(run_in_progress()) ~ ";
-    commit;
-    begin") -%}
-{% endmacro %}
-
-{#- Write values and the end time into the row of this run in the log. If values is none, delete the row. -#}
-{% macro write_run_record(values) %}
-  {%- set is_entered = graph.get('entered_run') == invocation_id or (shared_run() and flags.WHICH == 'test') -%}
-  {%- set log = relation_as_left('int_runs') if is_entered and not setting('run_record') else none -%}
-  {%- if log is not none and values is none -%}
-    {%- do start_run_record() -%}
-    {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}
-  {%- elif log is not none -%}
-    {%- do values.update({'ended_at': 'now'}) -%}
-    {%- do enter_run(log, values) -%}
+  {%- if names and relation_as_left('int_built') is not none -%}
+    {%- do begin_transaction() -%}
+    {%- do run_query(forget(names) ~ '; commit') -%}
   {%- endif -%}
 {% endmacro %}
 
@@ -149,6 +118,11 @@
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
   {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}
   {{ return(selected_models() | length > 0 or selected_resources | length == 0) }}
+{% endmacro %}
+
+{#- Whether this invocation begins a run. Unknown, and so false, for dbt retry, which does not name its models. -#}
+{% macro begins_run() %}
+  {{ return('model.ciris_scoring.int_scoring_run' in selected_resources) }}
 {% endmacro %}
 
 {#- Unique ids of the models of this project that this invocation builds. Empty for dbt retry. -#}

@@ -65,7 +65,7 @@
   {%- if not execute -%} {{ return(types) }} {%- endif -%}
   {%- set names = [] -%}
   {%- for table in tables -%} {%- do names.append(literal(table)) -%} {%- endfor -%}
-  {%- set rows = run_query("
+  {%- set rows = ask("
     with recursive columns as (
       select c.relname::text as table_name, a.attname::text as column_name,
         concat_ws(' collate ', format_type(a.atttypid, a.atttypmod), quote_ident(l.collname)) as declared,

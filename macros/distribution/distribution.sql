@@ -33,20 +33,12 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- Wait until no other transaction replaces a reference table. Citus locks all reference tables to create one, so two
-    such transactions would block each other. -#}
-{% macro wait_for_other_tables() %}
-  {%- if is_distributed() -%}
-    {%- do run_query("select pg_advisory_xact_lock(hashtext('ciris_scoring_reference_tables'), 0)") -%}
-  {%- endif -%}
-{% endmacro %}
-
 {#- Distribution of each table in the database, by schema and name: 'agent', 'reference' or 'local' as in
     distribution_of, or 'other'. Empty without Citus. -#}
 {% macro distributions_found() %}
   {%- set found = {} -%}
-  {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
-    {%- for row in run_query("
+  {%- if ask("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
+    {%- for row in ask("
         select
           n.nspname,
           c.relname,
@@ -77,8 +69,8 @@
 {% endmacro %}
 
 {#- Refuse sources, and tables of earlier runs, that are not distributed as this run expects. On a cluster,
-    covenant_traces must be distributed by agent, and other sources must be reference tables. A full refresh moves
-    tables to a cluster, but not back: Citus cannot turn a view of a distributed table into a view of a local table. -#}
+    covenant_traces must be distributed by agent, and other sources must be reference tables. Tables do not move to a
+    cluster or back. -#}
 {% macro check_distribution() %}
   {%- set found = distributions_found() -%}
   {%- set variable = "variable ciris_distribution " ~ shown(setting('distribution')) -%}
@@ -104,12 +96,11 @@
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
     {%- set current, wanted = found.get((node.schema, node.alias)), distribution_of(node) -%}
-    {%- if current not in [none, wanted] and not (is_distributed() and is_full_refresh()) -%}
+    {%- if current not in [none, wanted] -%}
       {{ refuse(
         "Table " ~ node.schema ~ "." ~ node.alias ~ " is " ~ words[current] ~ ", but with " ~ variable ~ " it must be "
-        ~ words[wanted] ~ ". Set the variable to its earlier value, or "
-        ~ ("build every table again: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
-           "choose another target schema, where the first run builds every table again.")) }}
+        ~ words[wanted] ~ ". Set the variable to its earlier value, or choose another target schema, where the first run builds "
+        ~ "every table again.") }}
     {%- endif -%}
   {%- endfor -%}
 {% endmacro %}

@@ -1,14 +1,16 @@
 {#- Write changed descriptions of a table or view and its columns as comments. Unchanged descriptions are skipped,
     because writing a comment waits until an autovacuum of the table ends. Unlike in dbt's macro, a description of a
-    missing column is an error. comments: the present comments (comments_of); none if they are not known yet. -#}
-{% macro describe(relation, comments=none) %}
+    missing column is an error. -#}
+{% macro describe(relation) %}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}
     {%- do descriptions.update({column.name: column.description}) -%}
   {%- endfor -%}
-  {%- if comments is none -%}
-    {%- set comments = fromjson(run_query("select " ~ comments_of("to_regclass(" ~ literal(relation) ~ ")"))[0][0]) -%}
-  {%- endif -%}
+  {%- set comments = fromjson(run_query("
+    select coalesce(jsonb_object_agg(coalesce(a.attname, ''), d.description), '{}')::text
+    from pg_description as d
+    left join pg_attribute as a on d.objoid = a.attrelid and d.objsubid = a.attnum and a.attnum > 0
+    where d.classoid = 'pg_class'::regclass and d.objoid = to_regclass(" ~ literal(relation) ~ ")")[0][0]) -%}
   {%- set changes = [] -%}
   {%- for name, description in descriptions.items() if comments.get(name, '') != description -%}
     {%- set what = 'column ' ~ relation ~ '.' ~ adapter.quote(name) if name
@@ -19,17 +21,6 @@
     {%- do run_query(changes | join(';\n')) -%}
   {%- endif -%}
 {% endmacro %}
-
-{#- SQL of the comments on a table or view, by column, as the text of a JSON object; the comment on the relation has the
-    key ''. -#}
-{% macro comments_of(oid) -%}
-  (
-    select coalesce(jsonb_object_agg(coalesce(a.attname, ''), d.description), '{}')::text
-    from pg_description as d
-    left join pg_attribute as a on d.objoid = a.attrelid and d.objsubid = a.attnum and a.attnum > 0
-    where d.classoid = 'pg_class'::regclass and d.objoid = {{ oid }}
-  )
-{%- endmacro %}
 
 {#- Grant and revoke rights as the config grants says. dbt's macro does not quote roles, and does not distinguish "BI"
     from bi. -#}

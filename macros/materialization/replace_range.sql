@@ -1,56 +1,47 @@
-{#- Materialization of every table of this project. It writes a table in one transaction (see write_under_lock). A run
-    replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
-    full refresh builds a new table beside the old one and then renames it. A table that marts read is filled in place
-    instead, so that its views remain, unless the table moves to a cluster or has the key of another version. A mart's
-    rows go into its staging table first (publication.sql). A Python model returns a query over temporary tables. It gets
-    the condition of the rows to compute (dbt.rewritten_range), the rows of the marts that it reads (dbt.rows_after_run),
-    and the variables of the verdict (dbt.settings). -#}
+{#- Materialization of every table of this project. It writes a table in one transaction, which enter_node has begun. A
+    run replaces the rows in a range of the column meta.range (rewritten_rows), or all rows. An existing table is always
+    changed in place, also by a full refresh, so that readers and views never miss it. A mart's rows go into its staging
+    table (publication.sql). A Python model returns a query over temporary tables. It gets the condition of the rows to
+    compute (dbt.rewritten_range), the rows of the marts that it reads (dbt.rows_after_run), and the variables of the
+    verdict (dbt.settings). -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
-  {%- set old = load_cached_relation(this) -%}
-  {%- set new = table if old is none else make_intermediate_relation(table) -%}
+  {%- set is_new = load_cached_relation(this) is none -%}
   {%- set is_staged = is_mart_table(model) -%}
-  {%- set moves = is_distributed() and distributions_found().get((table.schema, table.identifier)) != distribution_of(model) -%}
-  {%- set is_increment = is_incremental() -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
-  {%- set state = state_of(table) if old is not none and old.type == 'table' else none -%}
-  {%- set in_place = state is not none and has_known_key(state)
-      and (is_increment or (is_shown_by_marts(model) and not moves)) -%}
+  {%- if is_new -%} {%- do require_no_history(table) -%} {%- endif -%}
   {%- set select = sql -%}
   {%- if model.language == 'python' -%}
     {%- call statement('python', language='python') -%}
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
-dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | tojson }}
+dbtObj.rewritten_range = {{ rewritten_rows(model) | trim | tojson }}
 dbtObj.rows_after_run = {{ rows_of_marts(model) | tojson }}
 dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
+  {%- if is_staged %} {{ get_assert_columns_equivalent(select) }} {% endif -%}
   {%- call statement('main') -%}
-    {%- if in_place -%} {{ bring_up_to_date(table, state) }} {%- endif -%}
-    {%- if is_staged -%} {{ stage(select, rewritten_rows()) }} {%- endif -%}
-    {%- if not in_place -%} {{ make_table(new, 'select * from ' ~ staging_table(model) ~ ' where false' if is_staged else select) }}
-    {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
+    {%- if is_staged %} {{ stage(select) }}
+    {%- elif is_new %} {{ make_table(table, select) }}
+    {%- else %} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
-  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, but another statement wrote the
-                                           rows. Therefore the rows are counted. -#}
-    {%- set n = note_staged(model)['n_rows'] if is_staged else run_query('select count(*) from ' ~ new)[0][0] | int -%}
+  {%- if is_staged or is_new -%} {#- dbt shows the status of the last statement, but another statement wrote the rows. -#}
+    {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else table))[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
-  {%- if not in_place -%}
-    {%- do create_indexes(new) -%}
-    {%- if old is not none -%}
-      {%- do drop_with_views(old) -%}
-      {%- do adapter.rename_relation(new, table) -%}
-    {%- endif -%}
+  {%- if is_new -%}
+    {%- if is_staged -%} {%- do run_query(make_table(table, 'select * from ' ~ staging_table(model) ~ ' where false')) -%} {%- endif -%}
+    {%- do create_indexes(table) -%}
+    {%- do adapter.cache_added(table) -%}
   {%- endif -%}
   {%- do update_grants(table) -%}
-  {%- do describe(table, fromjson(state['comments']) if in_place else none) -%}
-  {%- set statistics = '' if is_staged else update_statistics(model, table, is_increment) | trim -%}
+  {%- do describe(table) -%}
+  {%- set statistics = '' if is_staged else update_statistics(model, table, is_incremental()) | trim -%}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {%- do adapter.commit() -%}
@@ -58,57 +49,14 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from scratch. dbt's macro is_incremental does not support this
-    materialization. A mart is also built from scratch if its first run ended before the publication. -#}
-{% macro is_incremental() %}
-  {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
-  {%- set old = load_cached_relation(this) -%}
-  {%- if old is none or old.type != 'table' or should_full_refresh() -%} {{ return(false) }} {%- endif -%}
-  {%- set comment = staged(model) if is_mart_table(model) else none -%}
-  {{ return(comment is none or comment['rows'] != 'true') }}
-{% endmacro %}
-
-{#- Whether a table is a mart, or is read by a view among the marts. -#}
-{% macro is_shown_by_marts(node) %}
-  {%- set views = graph.nodes.values() | selectattr('config.materialized', 'equalto', 'replace_view') -%}
-  {%- for view in views if 'marts' in view.fqn and node.unique_id in view.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
-  {{ return(is_mart_table(node)) }}
-{% endmacro %}
-
-{#- Columns, constraints and comments of a table, as JSON texts. -#}
-{% macro state_of(table) %}
-  {{ return(run_query("
-    select
-      array(select a.attname::text from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-      array(select a.attname::text from pg_index as i
-        inner join pg_attribute as a on i.indrelid = a.attrelid and a.attnum = any(i.indkey)
-        where i.indisprimary and i.indrelid = c.oid) as key_columns,
-      array(select a.attname || ' not null' from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as constraints,
-      array(select k.conname::text from pg_constraint as k
-        where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
-      array(select a.attname::text from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and a.attstattarget = 0) as without_statistics,
-      c.relreplident <> 'd' or exists (
-        select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
-      ) as names_rows,
-      " ~ comments_of('c.oid') ~ " as comments
-    from pg_class as c
-    where c.oid = to_regclass(" ~ literal(table) ~ ")")[0]) }}
-{% endmacro %}
-
-{#- Whether the model has all columns of the table's primary key. A table of another version may have a key column that
-    the model no longer has. -#}
-{% macro has_known_key(state) %}
-  {{ return(fromjson(state['key_columns']) | reject('in', columns_of_model()) | list | length == 0) }}
-{% endmacro %}
-
-{#- Condition of the rows that the run rewrites. -#}
-{% macro rewritten_rows() %}
-  {%- set column = config.get('meta').get('range') -%}
-  {{ return(in_rewritten_range(column) if column and is_incremental() else 'true') }}
+{#- Refuses to create a table of which an increment would write only the newest rows. -#}
+{% macro require_no_history(table) %}
+  {%- if belongs_to_run(model) and 'range' in config.get('meta') and this_run()['cutoff'] is not none -%}
+    {{ exceptions.raise_compiler_error(
+      "Table " ~ table.schema ~ "." ~ table.identifier ~ " is missing although scores are published, so its earlier rows are lost. "
+      ~ "Score everything again: ciris-scoring run --full-refresh --allow-rescoring (in plain dbt --full-refresh --vars "
+      ~ "'ciris_allow_rescoring: true'), or publish in another schema.") }}
+  {%- endif -%}
 {% endmacro %}
 
 {#- SQL that replaces rows of a table by the rows that the model selects. These rows are first written into a scratch
@@ -123,7 +71,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ make_key(source) }}
     {%- endif -%}
   {%- endif %}
-  {{ replace_rows(model, table, rewritten_rows(), source) }}
+  {{ replace_rows(model, table, rewritten_rows(model), source) }}
 {% endmacro %}
 
 {#- SQL that replaces the rows of a table that meet a condition by the rows of a source. If a whole table is replaced,
@@ -156,8 +104,8 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
 {% macro make_table(table, select, is_staging=false) %}
   {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}
-  {%- for name, type in columns_of_model().items() -%}
-    {%- do columns.append('selected.' ~ adapter.quote(name) ~ '::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
+  {%- for column in model.columns.values() -%}
+    {%- do columns.append('selected.' ~ adapter.quote(column.name) ~ '::' ~ column.data_type ~ ' as ' ~ adapter.quote(column.name)) -%}
   {%- endfor %}
   create {{ 'unlogged ' if is_staging and is_local }}table {{ table }}
   {%- if is_staging %} with (autovacuum_enabled = false, toast.autovacuum_enabled = false){% endif %} as
@@ -165,7 +113,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ select }}
   ) as selected
   {%- if not is_local %} with no data{% endif %};
-  {%- for clause in without_statistics(columns_of_model()) %}{{ ' alter table ' ~ table ~ ' ' if loop.first else ', ' }}{{ clause }}{{ ';' if loop.last }}{% endfor %}
+  {%- for clause in without_statistics(model.columns) %}{{ ' alter table ' ~ table ~ ' ' if loop.first else ', ' }}{{ clause }}{{ ';' if loop.last }}{% endfor %}
   {{ add_constraints(table) }}
   {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
@@ -174,15 +122,6 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ distribute(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
   {%- endif %}
-{% endmacro %}
-
-{#- Types of the model's columns by name, from the model's YAML. -#}
-{% macro columns_of_model() %}
-  {%- set columns = {} -%}
-  {%- for column in model.columns.values() -%}
-    {%- do columns.update({column.name: column.data_type}) -%}
-  {%- endfor -%}
-  {{ return(columns) }}
 {% endmacro %}
 
 {#- Constraints of a table from its YAML: name, column, condition and clause of alter table. If a check names columns,
@@ -218,7 +157,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
   {%- set constraints = constraints_of_model() -%}
   {%- set keys = model.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | list -%}
-  {%- set shown = keys[0] if keys else columns_of_model() | list -%}
+  {%- set shown = keys[0] if keys else model.columns | list -%}
   {%- if constraints or keys %}
   do $constraints$
   declare
@@ -272,32 +211,4 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' %}
   alter table {{ table }} add primary key ({{ (constraint.columns + distribution) | unique | join(', ') }});
   {%- endfor %}
-{% endmacro %}
-
-{#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
-    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows,
-    until a full refresh drops it. A check that the model no longer has is dropped. A check with a changed condition needs
-    a new name, because checks are compared by name. Checks whose name has no space do not come from
-    `constraints_of_model` and are kept. -#}
-{% macro bring_up_to_date(table, state) %}
-  {%- set columns, constraints, changes = fromjson(state['columns']), fromjson(state['constraints']), [] -%}
-  {%- for name, type in columns_of_model().items() if name not in columns -%}
-    {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
-  {%- endfor -%}
-  {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in constraints -%}
-    {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
-  {%- endfor -%}
-  {%- for name in fromjson(state['checks']) if name not in constraints_of_model() | map(attribute='name') | list -%}
-    {%- do changes.append('drop constraint ' ~ adapter.quote(name)) -%}
-  {%- endfor -%}
-  {%- for constraint in constraints_of_model() if constraint.name not in constraints -%}
-    {%- do changes.append('add constraint "' ~ constraint.name ~ '" check (' ~ constraint.condition ~ ') not valid') -%}
-  {%- endfor -%}
-  {%- do changes.extend(without_statistics(columns_of_model() | reject('in', fromjson(state['without_statistics'])))) -%}
-  {%- if not state['names_rows'] -%}
-    {%- do changes.append('replica identity full') -%}
-  {%- endif -%}
-  {%- if changes %}
-  alter table {{ table }} {{ changes | join(', ') }};
-  {%- endif %}
 {% endmacro %}

@@ -106,15 +106,16 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Hash of all settings that influence a published number. Arguments: int_scoring_parameters and the three seeds. -#}
-{% macro parameter_set_id(parameters, windows, categories, outcomes) -%}
+{#- Hash of all settings that influence a published number. Arguments: three seeds. -#}
+{% macro parameter_set_id(windows, categories, outcomes) -%}
+  {%- set parameters = [] -%}
+  {%- for name in scoring_parameter_definitions() -%}
+    {%- do parameters.append("(" ~ literal('parameter ' ~ name) ~ ", " ~ literal(local_md5(scoring_parameter_text(name))) ~ ")") -%}
+  {%- endfor %}
   (
     select left(md5(string_agg(deciding.item || '=' || deciding.setting, E'\n' order by deciding.item collate "C")), 12)
     from (
-      select
-        'parameter ' || parameter_name as item,
-        value_digest as setting
-      from {{ parameters }}
+      select parameters.item, parameters.setting from (values {{ parameters | join(', ') }}) as parameters (item, setting)
       union all
       select
         'period',

@@ -7,7 +7,7 @@
 {#- Restatement window: periods before the newest published as-of that a run scores again (scoring.md §9). -#}
 {% macro lookback_periods() %}
   {%- set given = valid_setting('lookback_periods') -%}
-  {{ return((3 if period_hours() == 24 else 48) if given is none else given) }}
+  {{ return((3 if period_hours() == 24 else 24) if given is none else given) }}
 {% endmacro %}
 
 {#- Start of the UTC period that contains a time (scoring.md §1). date_bin takes a quarter of the time of

@@ -4,14 +4,11 @@
   {{ return(adapter.ciris_scoring_time(name, setting(name)) if adapter.ciris_scoring_time is defined else run_started_at) }}
 {% endmacro %}
 
-{#- The as-of of the run (scoring.md §1) in UTC: ciris_as_of, or else the as-of of the shared run, or else the start of
-    the run. It is rounded down to the end of a period. -#}
+{#- The as-of of a run that begins (scoring.md §1) in UTC: ciris_as_of, or else the start of the run, rounded down to the end
+    of a period. -#}
 {% macro as_of_datetime() %}
-  {%- set shared = graph.get('as_of_of_shared_run ' ~ invocation_id) if execute else none -%}
   {%- if setting('as_of') is not none -%}
     {%- set moment = time_variable('as_of') -%}
-  {%- elif shared -%}
-    {%- set moment = modules.pytz.utc.localize(modules.datetime.datetime.fromisoformat(shared)) -%}
   {%- else -%}
     {%- set moment = run_started_at.astimezone(modules.pytz.utc) -%}
   {%- endif -%}

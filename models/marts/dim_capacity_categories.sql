@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', tags='ciris_static') }}
+{{ config(materialized='replace_range') }}
 {#- Categories of the capacity score. A category holds the scores with lower_bound <= capacity_score < upper_bound
     (scoring.md §8). Grain and key: category. lower_bound and upper_bound may be null. -#}
 -- depends_on: {{ ref('int_scoring_run') }}

@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', tags='ciris_static') }}
+{{ config(materialized='replace_range') }}
 {#- Parameters in use (scoring.md §8). Grain and key: parameter_name. parameter_value is null for the sampling salt. -#}
 select
     parameters.parameter_name,

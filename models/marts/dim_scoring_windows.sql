@@ -1,4 +1,4 @@
-{{ config(materialized='replace_range', tags='ciris_static') }}
+{{ config(materialized='replace_range') }}
 {#- Scoring windows with their baseline and the lookback horizon of coherence (scoring.md §1, 5 and 7). Grain and key:
     window_days. No column is null. -#}
 -- depends_on: {{ ref('int_scoring_run') }}

@@ -19,8 +19,7 @@ with windows as (
         agent_name,
         first_traced_at,
         window_start,
-        n_traces::integer as n_traces,
-        computed_at
+        n_traces::integer as n_traces
     from {{ ref('int_windows') }}
     where {{ in_scored_range('as_of') }}
 
@@ -120,9 +119,7 @@ agents as (
 
 scoring_run as (
 
-    select
-        parameter_set_id,
-        started_at
+    select parameter_set_id
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -264,7 +261,7 @@ select
     composed.{{ component }},
     {% endfor %}
     scoring_run.parameter_set_id,
-    composed.computed_at as scored_at,
+    now() as scored_at,
     null::timestamptz as last_traced_at,
     null::timestamptz as last_scored_as_of,
     null::double precision as last_capacity_score
@@ -300,7 +297,7 @@ select
     null as {{ component }},
     {% endfor %}
     scoring_run.parameter_set_id,
-    scoring_run.started_at as scored_at,
+    now() as scored_at,
     silent_windows.last_traced_at,
     last_scores.last_scored_as_of,
     last_scores.last_capacity_score

@@ -425,7 +425,7 @@ def _unequal(expected: Mapping[str, Any], found: Mapping[str, Any], tolerance: f
 # that describe a single run.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
 LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
-OF_ONE_RUN = {"int_scoring_run", *LOG_OF_RUNS}
+OF_ONE_RUN = {"int_scoring_run", "int_built", *LOG_OF_RUNS}
 
 
 # Views that combine several rows of a table are compared like tables. A row of any other view depends on one row of a

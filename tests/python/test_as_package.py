@@ -87,7 +87,8 @@ def test_marts_are_in_the_schemas_of_the_root_project(consumer):
     schemas = consumer.database.execute("select nspname from pg_namespace where nspname !~ '^pg_'")
     assert (SCHEMA,) not in schemas
     tables = "select relname from pg_class where relnamespace = 'reports'::regnamespace and relkind = 'r'"
-    assert consumer.database.execute(tables) == [("visits",)]
+    stored = {"visits", "scored_table", "scored_increments", "scored_snapshot"}
+    assert {name for (name,) in consumer.database.execute(tables)} == stored
 
 
 @pytest.mark.slow
@@ -236,7 +237,12 @@ def build_with(consumer: Consumer) -> Iterator[Callable[..., str]]:
         (
             "data_tests",
             {"+severity": "warn"},
-            "+severity of test assert_every_source_row_is_checked is 'warn'",
+            "+severity of test assert_",
+        ),
+        (
+            "data_tests",
+            {"ciris_scoring": {"singular": {"assert_no_traces_have_vanished": {"+enabled": False}}}},
+            "+enabled of test assert_no_traces_have_vanished is false",
         ),
     ],
 )
@@ -244,14 +250,35 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(build_with,
     assert expected in build_with({section: settings})
 
 
-@pytest.mark.parametrize(("value", "options"), [(True, []), (False, ["--full-refresh"])])
-def test_a_full_refresh_of_some_nodes_is_refused(build_with, value, options):
-    """If only some nodes have a full refresh, the other nodes are built incrementally."""
-    said = build_with({"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options)
-    assert f"is {str(value).lower()}, but this run is" in said
-    assert "full_refresh" in said and "dbt_project.yml" in said
+STORED = {
+    "table": "{{ config(materialized='table') }}\n",
+    "incremental": "{{ config(materialized='incremental') }}\n",
+}
+READS = "select count(*) as n from {{ ref('lowest_scores') }}"
+"""lowest_scores is a view on the marts."""
+FOLLOWS = "-- depends_on: {{ ref('ciris_scoring', 'fct_scoring_runs') }}\n"
 
 
-def test_root_project_without_full_refresh_may_not_refresh(build_with):
-    said = build_with({"models": {"+full_refresh": False}, "seeds": {"+full_refresh": False}}, "--full-refresh")
-    assert "Option --full-refresh is set, but the setting full_refresh" in said
+@pytest.mark.parametrize("kind", [*STORED, "snapshot"])
+def test_stored_model_that_may_read_the_previous_publication_is_refused(consumer, kind):
+    """integration_tests has such models with the line that the message prints."""
+    path = consumer.folder / "models" / "early.sql"
+    text = STORED.get(kind, "") + READS
+    if kind == "snapshot":
+        path = consumer.folder / "snapshots" / "early.sql"
+        settings = "{{ config(unique_key='n', strategy='check', check_cols=['n'], schema='reports') }}\n"
+        text = "{% snapshot early %}\n" + settings + READS + "\n{% endsnapshot %}"
+    path.write_text(text)
+    try:
+        refused = consumer.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
+    finally:
+        path.unlink()
+    said = str(refused.exception)
+    assert f"{'Snapshot' if kind == 'snapshot' else 'Model'} early (" in said, said
+    assert "-- depends_on: {{ ref('ciris_scoring', 'fct_scoring_runs') }}" in said
+
+
+def test_stored_models_that_follow_the_publication_have_its_rows(consumer):
+    [[expected]] = consumer.database.execute("select count(*) from trust.scored_agents")
+    for name in ("scored_table", "scored_increments", "scored_snapshot"):
+        assert consumer.database.execute(f"select max(n_agents) from reports.{name}") == [(expected,)], name

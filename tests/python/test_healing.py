@@ -41,7 +41,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "0"))
 STEPS = int(os.environ.get("STEPS", "20"))
 KEPT = "kept"
 """Name to which the schema of a history is renamed, while a first run builds the tables with which it is compared."""
-PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
+PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 24)}
 """Length of a period, and number of periods of the restatement window."""
 SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_events", "ts")}
 """Table of each source format, and its column of times."""
@@ -154,6 +154,7 @@ class Healing(RuleBasedStateMachine):
         self.variables: dict[str, Any] = {
             "ciris_scoring_period": period,
             "ciris_late_detection_periods": 300,
+            "ciris_vanished_share": 1,
             **(AS_EVENTS if source == "events" else {}),
         }
         with self.database.connect() as connection:

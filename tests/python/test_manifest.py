@@ -45,19 +45,21 @@ def primary_key(model: ModelNode) -> list[str]:
     return keys[0].columns if keys else []
 
 
-def test_the_only_data_test_before_the_marts_stops_a_run(manifest: Manifest) -> None:
+def test_data_tests_before_the_marts_stop_a_run(manifest: Manifest) -> None:
     before = {
         node.unique_id
         for node in manifest.nodes.values()
         if isinstance(node, ModelNode | SeedNode) and not node.original_file_path.startswith("models/marts")
     }
-    [test] = [
+    blocking = [
         node
         for node in manifest.nodes.values()
         if isinstance(node, GenericTestNode | SingularTestNode) and before.intersection(node.depends_on.nodes)
     ]
-    assert test.name == "assert_every_source_row_is_checked"
-    assert (test.config.severity.upper(), test.config.where, test.config.limit) == ("ERROR", None, None)
+    names = {"assert_every_source_row_is_checked", "assert_no_traces_have_vanished"}
+    assert {test.name for test in blocking} == names
+    for test in blocking:
+        assert (test.config.severity.upper(), test.config.where, test.config.limit) == ("ERROR", None, None)
     assert not manifest.disabled
 
 
@@ -92,3 +94,17 @@ def test_no_test_stores_its_failures(manifest: Manifest) -> None:
     variable DBT_STORE_FAILURES is set."""
     tests = [node for node in manifest.nodes.values() if isinstance(node, GenericTestNode | SingularTestNode)]
     assert tests and all(node.config.store_failures is False for node in tests)
+
+
+def test_models_after_the_inputs_of_a_run_follow_its_row(manifest: Manifest) -> None:
+    """int_scoring_run begins the run, and every later model locks its row (macros/run/enter_node.sql)."""
+    parents = {node.unique_id: node.depends_on_nodes for node in models(manifest)}
+    row = "model.ciris_scoring.int_scoring_run"
+
+    def follows(unique_id: str) -> bool:
+        return unique_id == row or any(follows(parent) for parent in parents.get(unique_id, ()))
+
+    before = ("int_scoring_run", "int_built")
+    later = [node for node in models(manifest) if "staging" not in node.fqn and node.name not in before]
+    assert len(later) > 30
+    assert [node.name for node in later if not follows(node.unique_id)] == []

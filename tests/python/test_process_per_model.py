@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import PROGRAMS, Command, at
 from conftest import Database
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, dbt, marts
@@ -19,21 +16,22 @@ SCORED_UNTIL = NEWEST
 INPUTS = ("--select", "+int_scoring_run", "path:models/staging")
 MODELS = ("--select", "path:models/intermediate")
 MARTS, PUBLICATION = ("--select", "path:models/marts", "--exclude", "int_runs+"), ("--select", "int_runs+")
+ONE_BY_ONE = ("--indirect-selection", "buildable", "--exclude-resource-type", "unit_test")
 STEPS = (
     ("seed",),
     ("run", *INPUTS),
-    ("test", *INPUTS),
+    ("test", *INPUTS, *ONE_BY_ONE),
     ("run", *MODELS, "--exclude", "+int_scoring_run"),
-    ("run", *MARTS),
+    ("test", *MODELS, *ONE_BY_ONE),
 )
-NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
+"""Commands of a scheduler. A test runs after the last model that it reads (`buildable`)."""
 
 
 @pytest.mark.slow
 def test_run_of_several_processes_publishes_the_same_rows_as_one_build(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model is refused until the run has an as-of. The publication is refused until all tests have passed."""
+    """A model is refused until the run has built int_scoring_run, and until the models that it reads are built."""
     expected = marts(small_fleet, without=RUN_TIMES)
     with small_fleet.connect() as connection:
         for layer in ("", "_staging", "_intermediate"):
@@ -41,24 +39,22 @@ def test_run_of_several_processes_publishes_the_same_rows_as_one_build(
     monkeypatch.setenv("CIRIS_RUN", "scheduled")
 
     def succeeds(command: str, *options: str) -> bool:
-        tests = NO_UNIT_TESTS if command == "test" else ()
-        outcome = dbt(small_fleet, command, *options, *tests, variables={"ciris_as_of": NEWEST})
+        outcome = dbt(small_fleet, command, *options, variables={"ciris_as_of": NEWEST})
         said.append(outcome.said)
         return outcome.succeeded
 
     said: list[str] = []
     assert not succeeds("run", "--select", "int_windows")
-    assert "has not built int_scoring_run in schema ciris" in said[-1]
+    assert "No run has begun in schema ciris" in said[-1]
     assert all(succeeds(*step) for step in STEPS), said[-1]
+    monkeypatch.setenv("CIRIS_RUN", "another")
+    assert not succeeds("run", *MARTS)
+    assert "the run 'another' (environment variable CIRIS_RUN) has not built int_scoring_run yet" in said[-1]
+    monkeypatch.setenv("CIRIS_RUN", "scheduled")
     assert not succeeds("run", *PUBLICATION)
-    assert "Nothing is published, because " in said[-1]
-    variables = ("--vars", json.dumps({"ciris_as_of": NEWEST}))
-    tests = (PROGRAMS / "dbt", "test", *at(small_fleet), *INPUTS, *NO_UNIT_TESTS, *variables)
-    with Command(*tests) as at_the_same_time:
-        assert succeeds("test", *MODELS), said[-1]
-        assert at_the_same_time.wait() == 0, at_the_same_time.said
-    assert succeeds("run", *PUBLICATION) and succeeds("test", *PUBLICATION), said[-1]
+    assert "int_runs reads dim_agents, " in said[-1]
+    assert succeeds("run", *MARTS) and succeeds("run", *PUBLICATION), said[-1]
     assert marts(small_fleet, without=RUN_TIMES) == expected
     with small_fleet.connect() as connection:
-        log = f"select outcome, n_scores > 0 from {SCHEMA}.fct_scoring_runs"
-        assert connection.execute(log).fetchall() == [("published", True)]
+        log = f"select outcome, n_scores > 0 from {SCHEMA}.fct_scoring_runs order by outcome"
+        assert connection.execute(log).fetchall() == [("failed", None), ("published", True)]

@@ -61,8 +61,6 @@ def test_concurrent_run_is_refused_and_a_run_that_another_has_replaced_stops(sma
         second = run(small_fleet, as_of=NEWEST)
         assert second.exit_code == 1
         assert f"Another run is in progress on schema 'ciris': backend pid {holder} of postgres" in second.output
-        plain = dbt(small_fleet, "run", "--select", "int_windows")
-        assert "Another run holds the lock on schema ciris" in plain.said
         assert published_marts(small_fleet) == before
 
         blocker.execute("select pg_terminate_backend(%s)", [holder])
@@ -98,8 +96,7 @@ def test_run_continues_on_a_server_that_crashed_and_was_a_standby(tmp_path):
             os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
             assert command.wait() == 1
             error, hint = command.said.splitlines()[-2:]
-        # A model that begins after the crash reports that the lock is lost, instead of the connection.
-        assert re.search("Error: dbt stopped.*(connection|terminat|has lost its lock on schema ciris)", error)
+        assert re.search("Error: dbt stopped.*(connection|terminat)", error)
         expected = "The server was stopped, or the connection to it was cut. Run again when it is back."
         assert hint == f"Hint: {expected}"
 

@@ -11,7 +11,8 @@ import psycopg
 
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.lab.embedded import SCHEMA
-from test_bad_input import NEWEST, dbt, refusal, run
+from command_line import succeeded
+from test_bad_input import NEWEST, dbt, marts, refusal, run
 
 PUBLISHED = SCORED_UNTIL = "2026-06-14T00:00:00Z"
 TRACES = "cirislens.covenant_traces"
@@ -54,3 +55,28 @@ def test_late_row_that_replaces_a_deleted_row_is_counted(restored):
             f"select agent_id_hash, period_start, n from {SCHEMA}.fct_data_quality where issue = 'late_trace'"
         ).fetchall()
     assert late == [(agent, datetime(2026, 6, 9, tzinfo=UTC), 1)]
+
+
+def test_vanished_traces_stop_the_run_or_are_a_warning(restored):
+    """The restatement window has lost a tenth and then two fifths of the traces that the last run counted."""
+    window = f"\"timestamp\" >= '2026-06-11' and \"timestamp\" < '{PUBLISHED}'"
+    [[n_before]] = restored.execute(f"select count(*) from {TRACES} where {window}")
+    lose = f"delete from {TRACES} where {window} and abs(hashtext(trace_id)) %% 10 = any(%s)"
+    restored.execute(lose, [[0]])
+    [[n_after]] = restored.execute(f"select count(*) from {TRACES} where {window}")
+    warned = dbt(restored, "build", variables={"ciris_as_of": PUBLISHED})
+    assert warned.succeeded and f"Got {n_before - n_after} results, configured to warn if > 0" in warned.said, (
+        warned.said
+    )
+
+    rows = marts(restored)
+    restored.execute(lose, [[1, 2, 3, 4]])
+    [[n_left]] = restored.execute(f"select count(*) from {TRACES} where {window}")
+    for said in map(refusal, (run(restored), dbt(restored, "build", variables={"ciris_as_of": NEWEST}))):
+        assert f"cirislens.covenant_traces no longer has {n_after - n_left} of {n_after} traces that" in said, said
+        assert "most of them on 2026-06-1" in said and "--vars 'ciris_vanished_share: 1'" in said, said
+        part = refusal(dbt(restored, "build", "--select", "int_replays+", variables={"ciris_as_of": NEWEST}))
+        assert "int_replays reads int_trace_checks, which the run of " in part, part
+    evidence = {f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_values"}
+    assert {name for name, found in marts(restored).items() if found != rows[name]} <= evidence
+    succeeded(run(restored, variables={"ciris_vanished_share": 1}))

@@ -31,6 +31,10 @@ def test_tables_of_an_earlier_state_are_built_again(scored_sample: Database, tmp
         embedded.write_profile(database.profiles_dir, database.server, database=database.name, schema=TARGET)
         run = (database, "run", "--as-of", SAMPLE["as_of"])
         with database.connect() as connection:
+            # A state of 1.0.0 before its release. Its views would be in the place of tables.
+            connection.execute(f"update {TARGET}_intermediate.int_runs set version = '0.9.0'")
+            connection.execute(f"drop schema {TARGET}_staging cascade")
+            connection.execute(f"drop view if exists {TARGET}.fct_deferral_verdicts")
             scores = f"select count(*), max(as_of) from {TARGET}.fct_capacity_scores"
             before = connection.execute(scores).fetchone()
             assert REMEDY in refused(command(*run))[0]
@@ -51,7 +55,7 @@ def test_tables_of_an_earlier_state_are_built_again(scored_sample: Database, tmp
             connection.commit()
             said = refused(command(*run, "--full-refresh", "--allow-rescoring"))[0]
             for reader in (f"view {TARGET}.bounds_of_others", f"function {TARGET}.lowest_of_others()"):
-                assert f"{reader} reads {TARGET}.fct_capacity_scores.capacity_score_low" in said, said
+                assert f"{reader} depends on" in said, said
             assert connection.execute(scores).fetchone() == before
             connection.execute(f"drop view {TARGET}.bounds_of_others; drop function {TARGET}.lowest_of_others()")
             connection.commit()

@@ -1,5 +1,5 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
-{% if is_testable() %}
+{%- do use_settings() %}
 -- No trace is lost or duplicated: each period that the run checks again has as many rows in int_trace_checks as in the
 -- source. The number of results is the percentage of missing source rows, rounded up, or 100 if int_trace_checks has
 -- more rows than the source. If at most one percent or ten rows are missing, the number is 1 and the test only warns,
@@ -69,6 +69,3 @@ select
 from compared
 cross join totals
 where compared.n_source <> compared.n_checked
-{% else %}
-{{ untested() }}
-{% endif %}

@@ -5,7 +5,7 @@
     stays scored at its old time only, so that it does not count twice; a rescore would change the scores of both times.
     trace_id_of_two_agents: another agent has used the trace_id since; this does not change a score. Grain: agent (null
     if the row has none), period and issue. -#}
-{%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
+{%- set late_until = bound_of_run('lookback_from') -%}
 {%- set late_from = late_from() -%}
 with scoring_run as (
 

@@ -1,6 +1,7 @@
-{{ config(materialized='replace_range', tags='ciris_static') }}
+{{ config(materialized='replace_range') }}
 {#- Scoring parameters with the values of this run, so that Python and people read the values that SQL used. Grain:
     parameter. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 {% for name, definition in scoring_parameter_definitions().items() %}
 {%- set default_text = scoring_parameter_text(name, definition['default']) %}
 select
@@ -9,7 +10,6 @@ select
     '{{ default_text }}' as default_value,
     '{{ scoring_parameter_range(name) }}' as allowed_range,
     '{{ definition["meaning"] | replace("'", "''") }}' as meaning,
-    '{{ definition["section"] }}' as specification_section,
-    '{{ local_md5(scoring_parameter_text(name)) }}' as value_digest
+    '{{ definition["section"] }}' as specification_section
 {% if not loop.last %}union all{% endif %}
 {% endfor %}

@@ -1,18 +1,23 @@
 {{
   config(
     materialized='replace_range',
-    post_hook=["{{ refuse_rescoring(this) }}", "{% if execute %}{% do run_in_progress(build_id()) %}{% endif %}"],
+    pre_hook="{{ wait_for_run(this) }}",
+    post_hook=["{{ refuse_rescoring(this) }}", "{{ begin_run() }}"],
   )
 }}
 {#- Settings of the current or last run. All incremental models depend on this model, so one as-of and one cutoff apply
-    to the whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
+    to the whole run. A run begins when it writes this row, and int_built is emptied with it. A refused run leaves the row
+    of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last = last_run() or {} -%}
+{#- Also a run that follows a full refresh that did not end, because it scores everything again. -#}
+{%- set is_refreshed = is_full_refresh() or (scores_everything() if published else false) -%}
 {#- newest_event_id of the last two published runs. A run that was not published keeps the ids of the run before it. -#}
 {%- set published_event_ids = {
   'newest': last.get('newest_event_id' if last.get('has_ended') else 'earlier_event_id'),
   'before': last.get('earlier_event_id' if last.get('has_ended') else 'known_event_id'),
-} -%}
+} %}
+-- depends_on: {{ ref('int_built') }}
 with scoring_windows as (
 
     select
@@ -49,7 +54,7 @@ lookback as (
 
     select
         case
-            when {{ is_full_refresh() | string | lower }} or newest_published_as_of is null then '-infinity'
+            when {{ scores_everything() | string | lower }} then '-infinity'
             else {{ lookback_start('newest_published_as_of', 'as_of') }}
         end as lookback_from
     from moment
@@ -69,22 +74,18 @@ select
     '{{ setting('scoring_period') }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
     {{ parameter_set_id(
-        ref('int_scoring_parameters'),
         ref('scoring_windows'),
         ref('capacity_categories'),
         ref('deferral_outcomes')
     ) }} as parameter_set_id,
     moment.published_parameter_set_id,
     {{ utc_literal(published.get('final_until')) }} as final_until,
-    {{ is_full_refresh() | string | lower }} as is_full_refresh,
+    {{ is_refreshed | string | lower }} as is_full_refresh,
     now() as started_at,
-    '{{ invocation_id }}' as invocation_id,
-    '{{ build_id() }}' as run_id,
+    '{{ run_id() }}' as run_id,
     (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
     {{ published_event_ids.get('newest') or 'null' }}::bigint as earlier_event_id,
     {{ published_event_ids.get('before') or 'null' }}::bigint as known_event_id,
-    array[]::text[] as built_nodes,
-    array[]::text[] as failed_tests,
     {{ "'" ~ published['run_id'] ~ "'" if published else 'null' }}::uuid as published_before,
     null::uuid as published_by
 from moment

@@ -2,7 +2,7 @@
 {#- Traces with the last value of name, audit number and fragility judgement in earlier traces of their agent, also of
     earlier runs. is_counted: whether the trace enters scores. Grain and key: as in int_trace_deliveries. -#}
 {%- set earlier_checks = earlier_checks() -%}
-{%- set checked_from = checked_from() -%}
+{%- set checked_from = rechecked_from() -%}
 {%- set known_events = relation_as_left('int_agent_events') if earlier_checks else none -%}
 with identified as (
 

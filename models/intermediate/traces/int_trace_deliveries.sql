@@ -19,7 +19,7 @@ cleaned as (
     from {{ ref('stg_cirislens__covenant_traces') }} as traces
     left join public_keys on traces.signature_key_id = public_keys.key_id
     where
-        traces.traced_at >= {{ checked_from() }}
+        traces.traced_at >= {{ rechecked_from() }}
         and traces.traced_at < {{ run_as_of() }}
         and traces.traced_at >= {{ traces_from() }}
     {{ optimization_barrier() }} -- noqa: AM09
@@ -111,7 +111,7 @@ identified as (
                     and deliveries.agent_id_hash <> ''
                     and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
                     {% endif %}
-                    and earlier.traced_at < {{ checked_from() }}
+                    and earlier.traced_at < {{ rechecked_from() }}
             )
             {% endif %}
         ) as is_duplicate

@@ -33,7 +33,7 @@ with {% if is_incremental() %}changed as (
     -- events that arrived since the last published run
     select trace_id
     from {{ known_events }}
-    where event_id > {{ bounds_of_run()['known_event_id'] }}
+    where event_id > {{ this_run()['known_event_id'] or this_run()['earlier_event_id'] or 0 }}
 
     union
 

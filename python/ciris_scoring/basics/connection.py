@@ -13,7 +13,7 @@ from ciris_scoring.basics.pooler import refuse_shared_sessions
 from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
-# dbt's sessions use these settings too: macros/lock/session_settings.sql gets them from job/for_macros.py.
+# dbt's transactions use these settings too: macros/run/settings.sql gets them from job/for_macros.py.
 # SETTINGS_OF_VALUES change how values are parsed or printed.
 SETTINGS_OF_VALUES: Mapping[str, str] = {
     "datestyle": "ISO,MDY",

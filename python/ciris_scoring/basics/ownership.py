@@ -1,8 +1,9 @@
-"""Find objects that would let another role run code as the scoring role, or write its rows into another schema.
+"""Find objects and rights that would let another role run code as the scoring role, or change its rows.
 
 PostgreSQL runs triggers and functions of views as the role that reads or writes a relation. So every schema and
 relation that a run uses must belong to the scoring role or to a role that may act as the scoring role anyway, and no
-other role may create objects there. A command that writes source tables trusts the owner of their schema too.
+other role may create objects there or write rows. A command that writes source tables trusts the owner of their schema
+too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,11 +105,19 @@ faults as (
             case places.word when 'schema' then 'schema' else 'table' end, places.name, exposed.role
         )
     from places
-    cross join lateral aclexplode(places.acl) as granted
+    cross join lateral (
+        select rights.grantee, rights.privilege_type
+        from aclexplode(places.acl) as rights
+        union
+        select rights.grantee, rights.privilege_type
+        from pg_attribute as a
+        cross join lateral aclexplode(a.attacl) as rights
+        where a.attrelid = places.oid and places.word <> 'schema' and not a.attisdropped
+    ) as granted
     inner join exposed on granted.grantee = exposed.oid
     where
         granted.privilege_type in ('TRIGGER', 'REFERENCES')
-        or granted.privilege_type = 'CREATE' and {trusted}::name is null
+        or granted.privilege_type in ('CREATE', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE') and {trusted}::name is null
 
     union all
 

@@ -1,7 +1,7 @@
 """Lock of a run: one run at a time per target schema.
 
 The lock belongs to the session and ends with the process. It only refuses a second run at its start. The row of
-int_scoring_run ensures that two runs never write at the same time (macros/lock/run_lock.sql).
+int_scoring_run ensures that two runs never write at the same time (macros/run/enter_node.sql).
 """
 
 import contextlib

@@ -92,6 +92,7 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
     "withhold_probability": PROBABILITY,
     "lookback_periods": PERIOD_COUNT,
     "late_detection_periods": PERIOD_COUNT,
+    "vanished_share": (number(0, 1), "a number in [0, 1], such as 0.2"),
     "allow_rescoring": BOOLEAN,
     "lock_wait_seconds": (number(0, 86400), "a number of seconds from 0 to 86400"),
     "scoring_work_mem": (size, "a size from 1MB to 2047GB, such as 256MB"),

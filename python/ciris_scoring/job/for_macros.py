@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, names, run_lock, source_schema, variables
+from ciris_scoring.basics import as_of, connection, decimals, names, source_schema, variables
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.certainty import changes, model, steady
@@ -18,10 +18,11 @@ UUID_OID = 2950
 CONSTANTS: Mapping[str, Any] = {
     # Sessions and locks
     "settings_of_values": connection.SETTINGS_OF_VALUES,
-    "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
-    "lift_limits": connection.LIFT_LIMITS,
-    "search_path": connection.SEARCH_PATH,
-    "run_lock": run_lock.RUN_LOCK,
+    "transaction_settings": {
+        "search_path": connection.SEARCH_PATH,
+        **connection.SETTINGS_OF_VALUES,
+        **connection.LIMITS_NOT_TO_INHERIT,
+    },
     "variables": variables.VARIABLES,
     # Sources
     "engine_tables": source_schema.ENGINE_TABLES,

@@ -97,7 +97,7 @@ def _judge(session: Session, relations: Relations, first: datetime, last: dateti
         select
             row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
             dense_rank() over (order by as_of, window_days) as fleet,
-            agent_id_hash, windows.agent_name, agents.agent_label, as_of, windows.computed_at as scored_at, {columns}
+            agent_id_hash, windows.agent_name, agents.agent_label, as_of, now() as scored_at, {columns}
         from {windows} as windows
         inner join {agents} as agents using (agent_id_hash)
         where as_of between %(first)s and %(last)s
