@@ -14,7 +14,7 @@
   {%- set traces, events = schema ~ source_table('covenant_traces'), schema ~ "trace_events" -%}
   {%- if setting('source') is none and source_types('covenant_traces') and source_types('trace_events') -%}
     {%- do remarks.append(
-        "Both " ~ traces ~ " and " ~ events ~ " exist; " ~ traces ~ " is read. Today's lens writes only the second: set "
+        "Both " ~ traces ~ " and " ~ events ~ " exist; " ~ traces ~ " is read. The trace store writes only the second: set "
         ~ "the variable ciris_source to events, or to traces if the first still gets traces.") -%}
   {%- endif -%}
   {%- if source_shape() == 'events' -%}

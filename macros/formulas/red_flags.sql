@@ -43,6 +43,26 @@
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
+{#- Whether a trace has the trace_id, the action and the scores of the agent's previous trace, at most a second before it
+    in the same period: one decision that was signed twice, under two audit numbers. ordered: a window in the order of
+    the agent's traces. -#}
+{% macro is_repeated_decision(ordered) -%}
+  {%- set content -%}
+  row(
+    selected_action, action_success, csdma_plausibility_score, dsdma_domain_alignment, coherence_level, entropy_level
+  )
+  {%- endset -%}
+  coalesce(
+    is_counted
+    and lag(is_counted) over {{ ordered }}
+    and lag(trace_id) over {{ ordered }} = trace_id
+    and lag(period_start) over {{ ordered }} = period_start
+    and lag(traced_at) over {{ ordered }} >= traced_at - interval '1 second'
+    and lag({{ content }}) over {{ ordered }} is not distinct from {{ content }},
+    false
+  )
+{%- endmacro %}
+
 {#- Plausibility, domain alignment and coherence level, which copies of a record share (certainty.md §5), each in
     thousandths, as one integer; absent_score stands for a missing score. Null without a plausibility score.
     windows/ties.py splits the integer into the three scores. -#}

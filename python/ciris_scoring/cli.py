@@ -676,7 +676,7 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
 
     Some agents are healthy. Others drift, have a broken chain or a revoked key, stay fragile, relapse, are
     overconfident, renamed, new or silent. Missing tables are created. If a table already has traces, nothing is
-    written. If the variable ciris_source is events, the traces are written as events, as today's lens stores them.
+    written. If the variable ciris_source is events, the traces are written as events, as the trace store stores them.
 
     \b
     Examples:

@@ -122,6 +122,29 @@ CASES = [
         },
     ),
     Case(
+        "5 repeated_decision is raised by a trace that is signed again within a second, in the same period",
+        [
+            row
+            for agent, us, n, more in (
+                ("signed twice", 1_000_000, 2, {}),
+                ("later", 1_000_001, 2, {}),
+                ("other scores", 1_000_000, 2, {"entropy_level": [0.1, 0.2]}),
+                ("other id", 1_000_000, 2, {"trace_id": ["s", "t"]}),
+                ("three times", 1000, 3, {}),
+            )
+            for row in traces(ago(1), n, agent=agent, **({"trace_id": "t"} | more), every=timedelta(microseconds=us))
+        ]
+        + traces(ago(1, us=1), 2, agent="midnight", trace_id="t", every=timedelta(microseconds=1)),
+        agents={
+            "signed twice": red_flags(repeated_decision=1),
+            "later": red_flags(),
+            "other scores": red_flags(),
+            "other id": red_flags(),
+            "three times": red_flags(repeated_decision=2),
+            "midnight": red_flags(),
+        },
+    ),
+    Case(
         "5 unreported: coherence_passed is expected of SPEAK and TOOL, and of any trace that reports it",
         [
             *[row for agent in ("speaks", "defers") for row in traces(ago(20), 400, agent=agent)],

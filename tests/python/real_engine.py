@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 needs_engine = pytest.mark.skipif(
     find_spec("ciris_persist") is None,
-    reason="the engine of today's lens is not installed: pip install ciris-persist (Linux x86-64)",
+    reason="the engine of the trace store is not installed: pip install ciris-persist (Linux x86-64)",
 )
 
 

@@ -823,7 +823,7 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
         assert least <= found[f"{name}_age_seconds"][()] <= most
     assert found["marts_readable"] == {(): 1} and found["build_info"] == {(version("ciris-scoring"),): 1}
     assert [outcome for outcome, is_last in found["last_run"].items() if is_last] == [("published",)]
-    assert len(found["agents"]) == 10  # five categories in two windows, including categories without agents
+    assert len(found["agents"]) == 12  # six categories in two windows, including categories without agents
     assert found["http_requests_total"] == {
         **{(capacity, "200"): 3, (capacity, "404"): 1, (f"{SCORING}/alerts", "422"): 1},
         **{("/", "200"): 1, ("none", "404"): 2, ("none", "421"): 1},

@@ -120,7 +120,7 @@ FLEETS = {
             (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
             (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
         },
-        "In 1 of 50 traces, idma_fragility_flag is missing although the JSON components contain it.",
+        "idma_fragility_flag is missing in 1 of 50 traces, although the JSON components contain it.",
     ),
     # Shares at exactly a threshold raise the flag, and one trace or deferral less does not: 40 percentage points above
     # the median of 30 %, 15 points above the own baseline's 20 %, and z = 2 for 9 of 15 after 7 of 25.
@@ -201,7 +201,7 @@ FLEETS = {
     "nobody to compare with": (
         [{"n_traces": 20, "baseline_n_traces": 0, "n_shared_key": 3, "n_new_keys": 3}],
         {(0, "shared_key", None): (3, None, "fleet_median", None)},
-        "3 of 20 traces are signed with a key that another agent used first.",
+        "Traces signed with a key that another agent used first: 3 of 20.",
     ),
 }
 """Counts of the agents of a fleet, expected red flags by agent, flag and field, and the message of the first flag."""

@@ -5,6 +5,8 @@ Each increment equals a full refresh and the reference implementation.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,11 +14,23 @@ from pathlib import Path
 import pytest
 
 from cases.notation import TRACES_FROM, Case, T, ago, key, traces
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.project_files import copy_project
+from ciris_scoring.serve.explain import explain, page
+from ciris_scoring.serve.fleet_table import fleet_table
+from ciris_scoring.serve.report import read_report
 from conftest import REPOSITORY, Database
-from pipeline import create_loose_sources, differences_from_reference, insert_rows, score, table_differences
+from pipeline import (
+    create_loose_sources,
+    differences_from_reference,
+    insert_rows,
+    relations,
+    score,
+    table_differences,
+)
 from reference import record
+from serving import SCORING, asking, opened
 
 REFRESHED = "refreshed"
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat(), "ciris_scoring_parameters": {"silent_forget_days": 21}}
@@ -115,6 +129,57 @@ def test_increments_with_silent_agents_equal_full_refresh_and_reference(
     assert list(wrong(database, retiring, "day")) == []
     assert silent(database, ago(8)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "retired", "rare", "late")}
     assert silent(database, ago(6)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "rare", "late")}
+
+
+def test_every_surface_shows_silent_agents(database: Database) -> None:
+    """One of two agents falls silent 30 days before T, when its key is untrusted. It is silent since then."""
+    agent = AGENTS["gone"]
+    fleet = Case(
+        "surfaces",
+        [
+            *traces(ago(60), 360, agent="gone", every=timedelta(hours=2), signature_key_id="unknown"),
+            *traces(ago(60), 720, agent="back", every=timedelta(hours=2)),
+        ],
+        hashes=AGENTS,
+    )
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_public_keys", [key("key")])
+        insert_rows(connection, "covenant_traces", fleet.traces_of_source())
+    score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
+    project = load_project(REPOSITORY, database.profiles_dir)
+    told = explain(project, agent, None, None, None)
+    newest = "The newest score is of 2026-03-05: 0.000, High Fragility, withhold."
+    assert told["silence"] == f"No trace since 2026-02-28 22:00. {newest}"
+    assert " ".join(page(told).split()).startswith(told["silence"])
+    assert (told["verdict"]["verdict"], [one["name"] for one in told["raised"]]) == ("suspend", ["silent"])
+    with opened(project) as served, asking(served) as client:
+        answer = client.get(f"{SCORING}/capacity/fleet").json()
+        [found] = [one for one in answer["agents"] if one["agent_id_hash"] == agent]
+        assert (found["score_status"], found["composite_score"], found["verdict"]) == ("no_traces", None, "suspend")
+        assert (answer["summary"]["no_traces"], answer["unscored"]) == (1, [])
+        for path in ("capacity", "factors", "history", "verdicts"):
+            assert client.get(f"{SCORING}/{path}/{agent}").status_code == 200
+        metrics = client.get("/metrics").text
+        assert 'ciris_scoring_agents{category="no_traces",window_days="7"} 1.0' in metrics
+        html = {"accept": "text/html"}
+        for path, said in {
+            "/": "1 silent",
+            f"/agent?agent_id={agent}": newest,
+            "/?as_of=2026-03-08": "can no longer be measured: no trace since 28 February, untrusted key: ",
+            "/alerts?as_of=2026-03-08": "can no longer be measured: no trace since 2026-02-28 22:00 UTC",
+        }.items():
+            assert said in client.get(path, headers=html).text, path
+    with database.connect() as connection:
+        lines = fleet_table(connection, relations(), T).splitlines()
+        before = fleet_table(connection, relations(), ago(23)).splitlines()
+        document = json.loads(read_report(connection, relations(), 7, json=True))
+    assert "Category: 0 High Fragility, 0 Moderate Capacity, 1 Healthy Capacity, 0 High Capacity, 1 silent" in lines
+    [row] = [line for line in lines if "(gone____)" in line]
+    assert re.search(r"-  +silent +suspend ", row)
+    assert "Since the as-of before:" in before[0]
+    assert (document["fleet"]["n_agents"], document["fleet"]["n_no_traces"]) == (2, 1)
+    assert {one["score_status"] for one in document["agents"]} == {"final", "no_traces"}
 
 
 @pytest.mark.slow

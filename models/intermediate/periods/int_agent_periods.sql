@@ -41,7 +41,8 @@ with checks as (
         case when action_success is not null then {{ score_bin('csdma_plausibility_score') }} + 1 end as judged_bin,
         {{ score_triple() }} as score_triple,
         {{ is_trivial('selected_action', 'csdma_plausibility_score') }} as is_trivial,
-        {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered
+        {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered,
+        is_repeated_decision
     from {{ ref('int_trace_checks') }}
     where
         {{ in_checked_range('traced_at') }}
@@ -74,6 +75,7 @@ trace_sums as (
         count(*) filter (where is_unsafe)::integer as n_unsafe,
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
+        count(*) filter (where is_repeated_decision)::integer as n_repeated_decisions,
         array_agg(score_triple) filter (where score_triple is not null) as unsorted_triples,
         {% for metric in constant('drift_metrics') %}
         {{ array_of_each(bins, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[]
@@ -229,6 +231,7 @@ select
     trace_sums.n_judged,
     trace_sums.n_trivial,
     trace_sums.n_renumbered,
+    trace_sums.n_repeated_decisions,
     report_sums.n_shared_key,
     coalesce(new_keys.n_new_keys, 0) as n_new_keys,
     {% for metric in constant('drift_metrics') %}

@@ -76,6 +76,7 @@ select
     -- red flags of selective reporting
     reporting,
     key_hash,
+    is_repeated_decision,
 
     -- scores and fragile episodes (R)
     csdma_plausibility_score,

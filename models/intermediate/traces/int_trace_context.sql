@@ -127,6 +127,8 @@ select
         nth_value(idma_fragility_flag, idma_fragility_flag_position::integer) over so_far, state_idma_fragility_flag
     ) as previous_idma_fragility_flag,
 
+    {{ is_repeated_decision('so_far') }} as is_repeated_decision,
+
     -- values that are checked alone
     is_signed,
     is_signature_verified,

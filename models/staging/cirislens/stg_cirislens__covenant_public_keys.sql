@@ -1,4 +1,4 @@
-{#- Registered keys. Today's lens has two registries; if it has neither, no key is registered. Grain: source row. -#}
+{#- Registered keys. The trace store has two registries; if it has neither, no key is registered. Grain: source row. -#}
 {%- set shape = source_shape() -%}
 {%- set registry = source_if_there('covenant_public_keys', shape) -%}
 {%- set agents = source_if_there('accord_public_keys', shape) -%}

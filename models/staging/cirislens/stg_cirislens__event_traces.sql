@@ -5,7 +5,7 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Traces of today's lens that the run reads, assembled from their events in the columns of covenant_traces: traces
+{#- Traces of the trace store that the run reads, assembled from their events in the columns of covenant_traces: traces
     with an event in the checked range, and late ones. Earlier traces are not kept, so nothing lives on here that the lens
     erases or deletes. Of each event type the last event counts, but an override in any event counts. A trace without an
     outcome counts too, because otherwise decisions that failed before their outcome would be missing. Scores are rounded

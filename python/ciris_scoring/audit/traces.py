@@ -160,7 +160,7 @@ def _scalars(value: Any, levels: int = 3) -> Iterator[str]:
 def _attempts(components: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the data of the JSON components by event type, the last attempt last.
 
-    Attempts are ordered as today's lens orders events: by attempt_index and time. Of two attempts with the same index
+    Attempts are ordered as in the trace store: by attempt_index and time. Of two attempts with the same index
     and time, the lens keeps the first.
     """
 

@@ -75,6 +75,7 @@ COUNT_COLUMNS = {
             "n_chain_duplicates",
             "n_trivial",
             "n_renumbered",
+            "n_repeated_decisions",
             "n_shared_key",
             "n_new_keys",
         ),

@@ -45,7 +45,10 @@ period, and fractions of replay's success weights, are in ``LOG_UNITS`` too."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``inputs.FIELDS``."""
-BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
+BASELINE_COUNTS = (
+    *("n_traces", "n_trivial", "n_renumbered", "n_repeated_decisions", "n_shared_key", "n_new_keys"),
+    *ARRAYS,
+)
 """Counters that are also summed over the baseline, because red flags compare them."""
 
 

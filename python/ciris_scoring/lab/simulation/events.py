@@ -1,4 +1,4 @@
-"""A simulated fleet as today's lens stores it: several events per trace, in the tables of the engine ciris-persist."""
+"""A simulated fleet as the trace store has it: several events per trace, in the tables of the engine ciris-persist."""
 
 from collections.abc import Iterable
 

@@ -56,7 +56,7 @@ def load_fleet(
 
     :param tables: names of the tables in the database, by their names in SOURCE_TABLES. Equal names may be omitted.
     :param progress: called after every chunk of traces.
-    :param as_events: write the traces as events, and the keys, into the tables of today's lens.
+    :param as_events: write the traces as events, and the keys, into the tables of the trace store.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.
     :raises psycopg.Error: a statement fails; nothing is written.

@@ -158,10 +158,11 @@ if (table) {
     for (const link of all("[data-choose]"))
       link.toggleAttribute("aria-current", inputs[link.dataset.choose]?.value === link.dataset.value);
     byId("clear").hidden = !Object.values(inputs).some(valueOf);
-    byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents matches`;
+    const ofAll = `${agents} ${agents === 1 ? "agent" : "agents"}`;
+    byId("shown").value = found.length ? `${found.length} of ${ofAll}` : `None of ${ofAll} matches`;
     byId("pages").hidden = shown.length <= PAGE;
     byId("range").textContent = `${first + 1} to ${last} of ${shown.length}`;
-    byId("printed").textContent = `Rows ${byId("range").textContent}; the fleet has ${agents} agents.`;
+    byId("printed").textContent = `Rows ${byId("range").textContent}; the fleet has ${ofAll}.`;
     byId("earlier").disabled = page === 0;
     byId("later").disabled = last === shown.length;
   }
