@@ -86,7 +86,6 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_variable_fault": _calling("basics.variables.variable_fault"),
     "ciris_scoring_faults_of_variables": _calling("basics.variables.faults", "config"),
     "ciris_scoring_time": _calling("basics.variables.time_of"),
-    "ciris_scoring_pooler": _calling("basics.connection.fault_of_pooler", "config.credentials"),
 }
 """Methods of the adapter that the project's macros call, by name."""
 

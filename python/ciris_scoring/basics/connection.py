@@ -114,10 +114,7 @@ def has_right(connection: psycopg.Connection, *relations: tuple[str, str], right
 
 def where(project: Project) -> str:
     """Return the name of the target's database for messages."""
-    return _where(project.credentials)
-
-
-def _where(credentials: Any) -> str:
+    credentials = project.credentials
     return f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
 
 
@@ -178,19 +175,6 @@ def connection_options(credentials: Any) -> dict[str, Any]:
         "client_encoding": "utf8",
     }
     return {name: value for name, value in options.items() if value is not None}
-
-
-def fault_of_pooler(credentials: Any) -> str | None:
-    """Return why plain dbt cannot use the pooler of a database; None if it can, or without a pooler.
-
-    :raises psycopg.OperationalError: the server is down or refuses the login.
-    """
-    try:
-        with _open(credentials) as connection:
-            refuse_shared_sessions(connection, lambda: _open(credentials), _where(credentials))
-    except DatabaseError as error:
-        return f"{error.message} {error.hint}"
-    return None
 
 
 def prepare_session(
