@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cosmos import DbtDag, ExecutionConfig, ProfileConfig, ProjectConfig, RenderConfig
-from cosmos.constants import TestBehavior, TestIndirectSelection
+from cosmos.constants import SourceRenderingBehavior, TestBehavior, TestIndirectSelection
 
 PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
 
@@ -27,7 +27,11 @@ ciris_scoring = DbtDag(
         profiles_yml_filepath=PROJECT / "profiles.yml",
     ),
     # A test runs after the last model that it reads, and before the models after it.
-    render_config=RenderConfig(test_behavior=TestBehavior.AFTER_EACH),
+    # A source fails if no trace has arrived for 7 days.
+    render_config=RenderConfig(
+        test_behavior=TestBehavior.AFTER_EACH,
+        source_rendering_behavior=SourceRenderingBehavior.WITH_TESTS_OR_FRESHNESS,
+    ),
     execution_config=ExecutionConfig(test_indirect_selection=TestIndirectSelection.BUILDABLE),
     # All processes of a run share this text, also when Airflow starts a process again.
     operator_args={"env": {"CIRIS_RUN": "{{ run_id }}"}, "append_env": True},

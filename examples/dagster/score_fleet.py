@@ -17,7 +17,9 @@ project.prepare_if_dev()
 
 @dbt_assets(manifest=project.manifest_path, project=project)
 def scores(context: AssetExecutionContext, dbt: DbtCliResource) -> Iterator[object]:
-    """Build, test and publish all marts. Always select all assets, because a part of them publishes nothing."""
+    """Build, test and publish all marts, unless no trace has arrived for 7 days. Always select all assets: a part of
+    them publishes nothing."""
+    dbt.cli(["source", "freshness"]).wait()
     yield from dbt.cli(["build"], context=context).stream()
 
 

@@ -15,9 +15,12 @@ PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
 
 @flow(name="ciris-scoring", retries=2, retry_delay_seconds=60)
 def score() -> None:
-    """Build, test and publish all marts. A failed model or test fails the flow; published scores stay as they are."""
+    """Build, test and publish all marts. If no trace has arrived for 7 days, or a model or test fails, the flow fails,
+    and published scores stay as they are."""
     settings = PrefectDbtSettings(project_dir=PROJECT, profiles_dir=PROJECT)
-    PrefectDbtRunner(settings=settings).invoke(["build"])
+    runner = PrefectDbtRunner(settings=settings)
+    runner.invoke(["source", "freshness"])
+    runner.invoke(["build"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -66,6 +67,9 @@ class Place:
         settings = folder / "dbt_project.yml"
         text = settings.read_text("utf-8").replace("ciris_as_of: null", f'ciris_as_of: "{SAMPLE["as_of"]}"')
         settings.write_text(text, "utf-8")
+        # The traces of the sample are old.
+        sources = folder / "models/staging/cirislens/_cirislens__sources.yml"
+        sources.write_text(re.sub("error_after: .*", "error_after: {count: 9999, period: day}", sources.read_text()))
         return folder
 
     def variables(self, name: str) -> dict[str, str]:
