@@ -5,15 +5,29 @@ import numpy as np
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.losses import norm
 from ciris_scoring.certainty.residuals import FIELDS_PER_TRACE
-from ciris_scoring.windows.coherence import coherence_columns
+from ciris_scoring.certainty.signals import States
 from ciris_scoring.windows.drift import drift_columns
 from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Places, Window, ratio
-from ciris_scoring.windows.rolling import between, running_total
+from ciris_scoring.windows.rolling import between, decayed_sum, running_total
 
 
 def resilience_score(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
     """Compute ``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))`` (scoring.md §5)."""
     return norm((1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho), parameters)
+
+
+def sustained_coherence(
+    sums: PeriodSums, places: Places, windows: tuple[Window, ...], parameters: Parameters
+) -> Floats:
+    """Compute S of n rows, whose periods are days; 0 where it is unmeasured (scoring.md §7)."""
+    result = np.zeros(len(places.agent))
+    for index, window in enumerate(windows):
+        rows = np.flatnonzero(places.window == index)
+        at = places.agent[rows], places.as_of[rows]
+        states = States.of(sums, window, parameters, 1)
+        ratios = decayed_sum(ratio(*states)[:, 1:], window.window_days)[at]
+        result[rows] = ratio(ratios, states.measured_ends(window.window_days)[at])
+    return result
 
 
 def published(
@@ -42,7 +56,7 @@ def published(
     replayed = real(ratio(sums.n_traces * sums.n_replay_succeeded, sums.n_replay_sampled))
     is_replayed = parameters.replay_enabled & (total(sums.n_replay_sampled) >= parameters.replay_min_sample)
     delta = drift_columns(sums, places, windows, parameters, 1)["delta_drift"]
-    s = coherence_columns(sums, places, windows, parameters, 1)["s_score"]
+    s = sustained_coherence(sums, places, windows, parameters)
     components = {
         "d_identity": total(sums.n_identity_changes) / n,
         "k_contradiction": total(sums.n_overridden) / n,
@@ -62,7 +76,7 @@ def published(
         "i_int_score": part("i_chain") * part("i_coverage") * part("i_replay"),
         "r_score": resilience_score(delta, mttr_hours, rho_regression, parameters),
         "i_inc_score": (1 - part("ece")) * q_deferral * (1 - part("u_unsafe")),
-        "s_score": np.nan_to_num(s),
+        "s_score": s,
     }
     none = np.zeros(len(n), dtype=np.int64)
     return Scores(

@@ -13,6 +13,7 @@
   {%- set by_agent = [
       'int_trace_checks', 'int_replays', 'int_agents', 'int_agent_events',
       'int_agent_hours', 'int_agent_periods', 'int_silent_agents', 'int_windows',
+      'int_sustained_coherence',
       'fct_capacity_scores', 'fct_score_certainty', 'fct_capacity_alerts', 'fct_red_flags', 'fct_verdicts',
   ] -%}
   {%- if not is_distributed() -%} {{ return('local') }}

@@ -1,10 +1,9 @@
-"""Sums and counts of every scored window, KL drift and coherence states, in numpy (scoring.md §3 to §7)."""
+"""Sums and counts of every scored window, and KL drift, in numpy (scoring.md §3 to §7)."""
 
 from typing import Any
 
 from psycopg import sql
 
-from ciris_scoring.windows.coherence import coherence_columns
 from ciris_scoring.windows.drift import drift_columns
 from ciris_scoring.windows.reading import readers
 from ciris_scoring.windows.session import Numbers
@@ -39,7 +38,6 @@ def model(dbt: Any, session: Any) -> str:
             columns = {
                 **window_columns(chunk.sums, chunk.counts, reader.events(agents), chunk.places, *common),
                 **drift_columns(chunk.sums, chunk.places, *common),
-                **coherence_columns(chunk.sums, chunk.places, *common),
                 **count_ties(scored, chunk.places, setting.windows, setting.periods_per_day)._asdict(),
             }
             types = add_rows(reader, agents, chunk.places, columns)

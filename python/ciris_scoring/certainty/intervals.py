@@ -9,7 +9,7 @@ into chunks, and wherever the arrays begin.
 :func:`fleet_values`, and the fleet's values to :func:`compute_intervals` for each chunk.
 
 **Sums.** Bounds depend on sums over the days of the window and of its baseline (:class:`DaySums`). S also needs the
-weights of signals over its lookback horizon (:mod:`coherence`). Events of a rate are the outcomes that lower the score:
+weights of signals over its lookback horizon (:mod:`signals`). Events of a rate are the outcomes that lower the score:
 traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
 are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
 A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.

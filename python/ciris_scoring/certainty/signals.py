@@ -1,16 +1,47 @@
 """Effective number of the signals of S (certainty.md §3, "Rates").
 
-A signal of period p enters S with the weight w A_p (:mod:`ciris_scoring.windows.coherence` defines w, f and σ_max). A_p
+A signal of period p enters S with the weight w A_p (:class:`States` defines w, f and σ_max). A_p
 is the mean over the period ends t in the window of f^(t − p − 1)/σ_max(t), which counts as 0 if p is not in the horizon
 of t. If signals are independent with variance v, S has the variance v · Q with Q = Σ_p A_p² (w_c² n_c,p + w_u² n_u,p),
 if period p has n_c,p corroborated and n_u,p uncorroborated signals. The rate of 1/Q independent signals has the same
 variance, so 1/Q is the effective number of signals (Kish 1992, Journal of Official Statistics 8, 183–200).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ciris_scoring.windows.coherence import States
 from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Window, ratio
+from ciris_scoring.windows.rolling import decayed_sum
+
+
+class States(NamedTuple):
+    """Coherence states at each period end, (agents, periods + 1) each, as in ``int_sustained_coherence``.
+
+    σ(t) = Σ w f^k over the coherent signals in [t − M, t), and σ_max(t) is the same sum over all signals. w is the
+    weight of a signal: w_c if corroborated, else w_u. k is its age in whole periods, f the decay factor per period, and
+    M the lookback horizon (scoring.md §7).
+    """
+
+    sigma: Floats
+    sigma_max: Floats
+
+    @classmethod
+    def of(cls, sums: PeriodSums, window: Window, parameters: Parameters, periods_per_day: int) -> "States":
+        """Compute the states for the lookback horizon of a window.
+
+        :param periods_per_day: 1 or 24.
+        """
+        keep = 1 - parameters.decay_per_day / periods_per_day
+        memory = window.coherence_days * periods_per_day
+        corroborated, uncorroborated = parameters.w_corroborated, parameters.w_uncorroborated
+        coherent = corroborated * sums.n_coherent_corroborated + uncorroborated * sums.n_coherent_uncorroborated
+        every = corroborated * sums.n_signals_corroborated + uncorroborated * sums.n_signals_uncorroborated
+        return cls(decayed_sum(coherent, memory, keep), decayed_sum(every, memory, keep))
+
+    def measured_ends(self, length: int) -> Floats:
+        """Return how many of the last ``length`` period ends have a signal in their horizon, (agents, periods + 1)."""
+        return decayed_sum((self.sigma_max > 0)[:, 1:].astype(np.float64), length)
 
 
 def effective_signals(

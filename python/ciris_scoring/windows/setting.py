@@ -30,8 +30,8 @@ class Setting(NamedTuple):
 
     @property
     def window_horizon(self) -> timedelta:
-        """Longest time before an as-of that any window with its baseline, or its coherence states, covers."""
-        return timedelta(days=max(one.window_days + max(one.baseline_days, one.coherence_days) for one in self.windows))
+        """Longest time before an as-of that any window with its baseline covers."""
+        return timedelta(days=max(one.window_days + one.baseline_days for one in self.windows))
 
     @property
     def periods_per_day(self) -> int:
