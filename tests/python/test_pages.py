@@ -648,6 +648,13 @@ def test_print_repeats_the_headings(browser, files):
         assert buttons.count() == n
 
 
+def test_print_names_the_window(browser, address):
+    with visited(browser, f"{address}?window_days=30") as page:
+        assert "window of 30 days" not in " ".join(page.locator("#fleet .sub").inner_text().split())
+        page.emulate_media(media="print")
+        assert ", window of 30 days, scored " in " ".join(page.locator("#fleet .sub").inner_text().split())
+
+
 def test_csv_of_the_fleet_page_has_all_agents_with_a_score(browser, address):
     with visited(browser, f"{address}?verdict=withhold&category=high_fragility&window_days=30") as page:
         page.locator(".filters summary").click()
