@@ -6,6 +6,14 @@ import pytest
 
 from ciris_scoring.basics.as_of import resolve, text, traces_from
 from ciris_scoring.basics.errors import InputError, shown
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.job.after_run import AfterRun
+from ciris_scoring.job.run_log import RunRecord
+from ciris_scoring.lab import run as lab
+from ciris_scoring.lab.simulation.events import create_engine_tables
+from ciris_scoring.lab.simulation.sample import SAMPLE
+from conftest import REPOSITORY
+from event_lens import insert_events
 
 NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
 
@@ -57,3 +65,28 @@ def test_as_of_in_the_future_is_refused():
     with pytest.raises(InputError) as caught:
         resolve("2026-06-15T13:46Z", "day", NOW)
     assert "'2026-06-15T13:46Z', which is in the future (now: 2026-06-15T13:45:30Z)" in caught.value.message
+
+
+def test_embedded_run_takes_the_as_of_of_the_sample_only_for_the_sample(database, monkeypatch):
+    """First the sample is loaded, then found. Then it has another trace, and at last there are only events."""
+    used = []
+    monkeypatch.setattr(lab, "run", lambda _, as_of, **__: used.append(as_of) or NOW)
+    project = load_project(REPOSITORY, database.profiles_dir)
+
+    def run(as_of=None):
+        after = AfterRun(RunRecord("run"), for_machines=True)
+        lab.run_embedded(project, as_of, full_refresh=False, allow_rescoring=False, after_run=after)
+        return used[-1]
+
+    assert run() == run() == SAMPLE["as_of"]
+    assert run("2026-06-10") == "2026-06-10"
+    database.execute(
+        "insert into cirislens.covenant_traces (trace_id, agent_id_hash, \"timestamp\") values ('t', 'mine', now())"
+    )
+    assert run() is None
+    database.execute("drop table cirislens.covenant_traces")
+    with database.connect() as connection:
+        create_engine_tables(connection)
+        insert_events(connection, [("t", "ACTION_RESULT", 1, NOW, "mine", {})])
+    assert run() is None
+    assert database.execute("select to_regclass('cirislens.covenant_traces')") == [(None,)]

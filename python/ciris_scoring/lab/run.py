@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import click
+import psycopg
+from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.connection import connect, one_row, table_exists
 from ciris_scoring.basics.project import Project, project_option
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.basics.terminal import progress as report
@@ -43,14 +45,8 @@ def run_embedded(
 
     :raises CirisError: the run fails or is refused.
     """
-    is_sample = True
     with connect(project) as connection:
-        try:
-            n_traces = load_sample(connection, project.source_schema, project.source_tables)
-            report(f"Loaded the sample: {plural(n_traces, 'trace')} in {project.source_schema}.")
-        except TargetHoldsTraces as held:
-            report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
-            is_sample = holds_only_sample(connection, project.source_schema, project.source_tables)
+        is_sample = _has_only_sample(project, connection)
     if is_sample and as_of is None and project.variables.get("as_of") is None:
         as_of = SAMPLE["as_of"]
     moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
@@ -69,6 +65,23 @@ def run_embedded(
             as_of=as_of_time.text(moment),
         )
     )
+
+
+def _has_only_sample(project: Project, connection: psycopg.Connection) -> bool:
+    """Load the sample if the source has no traces and no events, and return whether it then has nothing else."""
+    schema, tables = project.source_schema, project.source_tables
+    if table_exists(connection, schema, "trace_events"):
+        query = sql.SQL("select exists (select from {})").format(sql.Identifier(schema, "trace_events"))
+        if one_row(connection.execute(query))[0]:
+            report(f"Using the events in {schema}.trace_events.")
+            return False
+    try:
+        n_traces = load_sample(connection, schema, tables)
+    except TargetHoldsTraces as held:
+        report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
+        return holds_only_sample(connection, schema, tables)
+    report(f"Loaded the sample: {plural(n_traces, 'trace')} in {schema}.")
+    return True
 
 
 def _program(name: str) -> str:
