@@ -49,9 +49,7 @@
 
 {#- Columns of a source table that state a run kind, as far as it has them. -#}
 {% macro stated_marks(table) %}
-  {%- set found = [] -%}
-  {%- for name in stating_marks() if name in source_types(table) -%} {%- do found.append(name) -%} {%- endfor -%}
-  {{ return(found) }}
+  {{ return(stating_marks() | select('in', source_types(table)) | list) }}
 {% endmacro %}
 
 {#- Marks of a row as a jsonb object with an array of values by name. payload: SQL expression of an event's payload. -#}
@@ -68,8 +66,7 @@
 
 {#- Whether a mark says more than that the trace is of production. -#}
 {% macro says_more(columns) -%}
-  (false
-  {%- for column in columns if column != 'trace_format_version' %} or coalesce({{ column }}::text, 'production') <> 'production' collate "C"{% endfor %})
+  coalesce('production' collate "C" <> any(array[{{ (columns + ['null']) | reject('equalto', 'trace_format_version') | join('::text, ') }}::text]), false)
 {%- endmacro %}
 
 {#- Run kind of a row of covenant_traces. -#}

@@ -1,8 +1,6 @@
-{#- Traces, cleaned (scoring.md §2). No row is dropped: a value that cannot be used becomes null, and `repairs` lists
-    it. The macros of the cleaning rules are in macros/cleaning. A filter on traced_at uses the index of the source, because
-    PostgreSQL merges the view into the query that reads it. Grain: source row, or trace assembled from events. -#}
+{#- Traces, cleaned by the rules in macros/cleaning (scoring.md §2). No row is dropped: a value that cannot be used becomes
+    null, and `repairs` lists it. Grain: source row, or trace assembled from events. -#}
 {%- set table = source_if_there('covenant_traces', source_shape()) -%}
-{%- set assembled = ref('stg_cirislens__event_traces') -%}
 {%- set is_table = table is not none and execute -%}
 {%- set key_id = signing_key_column() if is_table else 'signature_key_id' -%}
 {%- set components_are_read = scoring_parameter('replay_enabled') -%}
@@ -73,4 +71,4 @@ select
                 clean_whole_number('audit_sequence_number')) }},
         case when {{ is_oversized_id('agent_id_hash') }} or {{ is_oversized_id('trace_id') }} then 'oversized_id' end
     ], null) || {{ 'null::text[]' if is_table else 'event_issues' }}, '{}') as repairs
-from {{ table if is_table else assembled }}
+from {{ table if is_table else ref('stg_cirislens__event_traces') }}
