@@ -1,5 +1,5 @@
-{#- Traces, cleaned by the rules in macros/cleaning (scoring.md §2). No row is dropped: a value that cannot be used becomes
-    null, and `repairs` lists it. Grain: source row, or trace assembled from events. -#}
+{#- Traces, cleaned by the rules in macros/cleaning (scoring.md §2). No row is dropped: a value that cannot be used
+    becomes null, and `repairs` lists it. Grain: source row, or trace assembled from events. -#}
 {%- set table = source_if_there('covenant_traces', source_shape()) -%}
 {%- set is_table = table is not none and execute -%}
 {%- set key_id = signing_key_column() if is_table else 'signature_key_id' -%}
