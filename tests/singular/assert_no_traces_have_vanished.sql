@@ -2,9 +2,9 @@
 {%- do use_settings() %}
 {#- The counts of the last run: int_agent_periods is built after this test. -#}
 {%- set agent_periods = relation_as_left('int_agent_periods') if is_incremental_run() else none -%}
--- Of the traces of the restatement window that the last run counted (scoring.md, section 9), those that the source no longer
--- has: traces that an agent has less in a period than before. More than ciris_vanished_share of all stop the run with a
--- message. Fewer are a warning; the number of results is the number of traces.
+-- Of the traces of the restatement window that the last run counted (scoring.md, section 9), those that the source no
+-- longer has: traces that an agent has less in a period than before. More than ciris_vanished_share of all stop the run
+-- with a message. Fewer are a warning; the number of results is the number of traces.
 {% set vanished %}
 with run as (
 
