@@ -135,6 +135,24 @@ def test_only_new_events_are_copied_and_two_nodes_are_one_fleet(database, store,
     assert [one.events for one in copied(database, moved)] == [0]
 
 
+def test_node_that_goes_on_from_a_backup_loses_no_event(database, store, tmp_path):
+    """After the backup is restored, the node gives the numbers of copied events to other events."""
+    backup = tmp_path / "backup.db"
+    shutil.copy(store, backup)
+    changed(backup, "delete from trace_events where event_id > 4000")
+    changed(store, "delete from trace_events where event_id > 4300")
+    assert [one.events for one in copied(database, store)] == [4300]
+    lost_again = (
+        "insert into trace_events (event_id, trace_id, thought_id, event_type, ts, trace_level, payload)"
+        " values ({}, 'new', '', 'THOUGHT_START', '2026-11-22T10:00:00Z', 'generic', '{{}}')"
+    )
+    changed(backup, lost_again.format(4001))
+    assert [one.events for one in copied(database, backup)] == [1]
+    assert [one.events for one in copied(database, backup, store)] == [0, 0]
+    changed(backup, "delete from trace_events", lost_again.format(4300).replace("'new'", "'newer'"))
+    assert [one.events for one in copied(database, backup)] == [1]
+
+
 def test_payload_that_postgresql_cannot_store_is_counted(database, store):
     changed(
         store,

@@ -71,12 +71,18 @@ NODE_TABLES = {
         key=("key_id",),
     ),
     "copied_nodes": SourceTable(
-        columns=(("node", "text"), ("copied_until", "bigint not null"), ("n_unreadable", "bigint not null")),
+        columns=(
+            ("node", "text"),
+            ("copied_until", "bigint not null"),
+            ("newest_event", "text not null"),
+            ("n_unreadable", "bigint not null"),
+        ),
         key=("node",),
     ),
 }
 """Tables of a copy: those of the engine with the columns that a run reads, and ``copied_nodes``, which has for each
-node the newest event that was copied, and the number of events whose payload PostgreSQL cannot store."""
+node the number and the key of the newest event that was copied, and the number of events whose payload PostgreSQL cannot
+store."""
 EVENT_COLUMNS = NODE_TABLES["trace_events"].column_names[2:]
 """Columns of events, without the two that the copy adds."""
 KEY_TABLES = ("federation_keys", "federation_revocations", "accord_public_keys")
@@ -107,10 +113,11 @@ copied as (
     from sent
     order by position
     on conflict do nothing
-    returning 1
+    returning payload
 )
 
-select (select count(*) from copied), (select count(*) from sent where readable_payload is null)
+select count(*), count(*) filter (where payload = to_jsonb('PostgreSQL cannot store the payload of this event'::text))
+from copied
 """
 
 
@@ -176,21 +183,29 @@ def _copy(connection: psycopg.Connection, schema: str, file: Path) -> Copied:
         node = str(row[0]) if row else str(file.resolve())
         connection.execute(sql.SQL("lock table {} in share row exclusive mode").format(nodes))
         known = connection.execute(
-            sql.SQL("select copied_until from {} where node = %s").format(nodes), [node]
+            sql.SQL("select copied_until, newest_event from {} where node = %s").format(nodes), [node]
         ).fetchone()
+        # A node that goes on from a backup gives the numbers of lost events to others. Then all events are read again.
+        after = known[0] if known and _event_key(store, known[0]) == known[1] else 0
+        events, unreadable = _copy_events(connection, schema, store, file, after)
         [newest] = store.execute("select coalesce(max(event_id), 0) from trace_events").fetchone()
-        events, unreadable = _copy_events(connection, schema, store, file, known[0] if known else 0)
         for name in KEY_TABLES:
             _copy_keys(connection, sql.Identifier(schema, name), store, name)
         connection.execute(
             sql.SQL(
-                "insert into {} as nodes values (%s, %s, %s) on conflict (node) do update set"
-                " copied_until = greatest(nodes.copied_until, excluded.copied_until),"
+                "insert into {} as nodes values (%s, %s, %s, %s) on conflict (node) do update set"
+                " copied_until = excluded.copied_until, newest_event = excluded.newest_event,"
                 " n_unreadable = nodes.n_unreadable + excluded.n_unreadable"
             ).format(nodes),
-            [node, newest, unreadable],
+            [node, newest, _event_key(store, newest), unreadable],
         )
     return Copied(file, events, unreadable)
+
+
+def _event_key(store: sqlite3.Connection, event_id: int) -> str:
+    """Return the columns by which an event is known as text, "null" if the store has no event of this number."""
+    key = "trace_id, thought_id, event_type, attempt_index, ts, agent_id_hash"
+    return json.dumps(store.execute(f"select {key} from trace_events where event_id = ?", [event_id]).fetchone())
 
 
 def _copy_events(
