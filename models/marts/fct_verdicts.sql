@@ -53,7 +53,8 @@ raised as (
         kind as reason,
         case when severity = 'critical' then 1 else 2 end as priority,
         severity = 'critical'
-        and kind in ('{{ suspending_alerts }}') as is_suspending
+        and kind in ('{{ suspending_alerts }}') as is_suspending,
+        kind = 'silent' as is_silence
     from {{ rows_after_run('fct_capacity_alerts') }}
     where
         {{ in_scored_range('as_of') }}
@@ -70,7 +71,8 @@ raised as (
         window_days,
         red_flag as reason,
         3 as priority,
-        false as is_suspending
+        false as is_suspending,
+        false as is_silence
     from {{ rows_after_run('fct_red_flags') }}
     where {{ in_scored_range('as_of') }}
 
@@ -83,7 +85,8 @@ reviews as (
         as_of,
         window_days,
         array_agg(reason order by priority, reason collate "C") as review_for,
-        bool_or(is_suspending) as is_suspended
+        bool_or(is_suspending) as is_suspended,
+        bool_or(is_silence) as is_silent
     from raised
     group by
         agent_id_hash,
@@ -137,7 +140,12 @@ classified as (
     select
         bounded.*,
         reviews.review_for,
-        coalesce(reviews.is_suspended, false) as is_suspended,
+        -- The window of a silent agent has fewer traces each day. That must not make a verdict better.
+        coalesce(
+            reviews.is_suspended
+            or (reviews.is_silent and (bounded.capacity_score is null or fragile.fragile_window_days is not null)),
+            false
+        ) as is_suspended,
         fragile.fragile_window_days,
         fragile.fragile_score_high,
         of_low.category as category_low,

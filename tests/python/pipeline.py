@@ -319,7 +319,8 @@ def _verdict(place: tuple, rows: Mapping[tuple, Mapping[str, Any]], against: set
     if row["score_status"] in ("final", "provisional") and probability < 0.45:
         return "withhold"
     is_suspended = {(1, "untrusted_key"), (1, "silent")} & against
-    if row["score_status"] == "no_traces" or is_suspended or any(high < 0.6 for high in fragile):
+    is_fading = (2, "silent") in against and (row["capacity_score"] is None or fragile)
+    if row["score_status"] == "no_traces" or is_suspended or is_fading or any(high < 0.6 for high in fragile):
         return "suspend"
     if row["score_status"] != "final":
         return "wait"

@@ -131,6 +131,24 @@ def test_increments_with_silent_agents_equal_full_refresh_and_reference(
     assert silent(database, ago(6)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "rare", "late")}
 
 
+def test_verdict_does_not_improve_while_an_agent_falls_silent(database: Database) -> None:
+    """Each day of the silence, the window has fewer traces, until there are too few for a score."""
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_public_keys", [key("key")])
+        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=[True, False] * 300)
+        insert_rows(connection, "covenant_traces", Case("fading", faded, hashes=AGENTS).traces_of_source())
+    score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
+    found = database.execute(
+        f"select as_of, verdict, score_status from {SCHEMA}.fct_verdicts"
+        f" join {SCHEMA}.fct_capacity_scores using (agent_id_hash, as_of, window_days)"
+        f" where window_days = 7 and as_of >= %s order by as_of",
+        [ago(11)],
+    )
+    assert {status for *_, status in found} == {"final", "insufficient_data", "no_traces"}
+    assert {verdict for _, verdict, _ in found} <= {"withhold", "suspend"}, found
+
+
 def test_every_surface_shows_silent_agents(database: Database) -> None:
     """One of two agents falls silent 30 days before T, when its key is untrusted. It is silent since then."""
     agent = AGENTS["gone"]

@@ -127,10 +127,13 @@ def verdict(score: Score, threshold: float | None = None) -> Verdict:
     is_granted = score.grant_score is not None and score.grant_score >= threshold
     is_reached = capacity is not None and capacity >= threshold
     is_certainly_fragile = fragile_high is not None and fragile_high < threshold
+    # The window of a silent agent has fewer traces each day. That must not make a verdict better.
+    is_fading = any(one.name == "silent" for one in score.raised) and (capacity is None or fragile_high is not None)
+    is_suspended = score.is_silent or is_fading or any(one.suspends for one in score.raised)
     found: VerdictName
     if score.withhold_score is not None and score.withhold_score < threshold:
         found = "withhold"
-    elif is_certainly_fragile or score.is_silent or any(one.suspends for one in score.raised):
+    elif is_certainly_fragile or is_suspended:
         found = "suspend"
     elif score.score_status in ("provisional", "insufficient_data") or score.grant_score is None:
         found = "wait"
