@@ -16,6 +16,8 @@ import pytest
 from cases.notation import TRACES_FROM, Case, T, ago, key, traces
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.news import since_before
 from ciris_scoring.project_files import copy_project
 from ciris_scoring.serve.explain import explain, page
 from ciris_scoring.serve.fleet_table import fleet_table
@@ -136,7 +138,7 @@ def test_verdict_does_not_improve_while_an_agent_falls_silent(database: Database
     with database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_public_keys", [key("key")])
-        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=[True, False] * 300)
+        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=[True, True, False] * 200)
         insert_rows(connection, "covenant_traces", Case("fading", faded, hashes=AGENTS).traces_of_source())
     score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
     found = database.execute(
@@ -147,6 +149,27 @@ def test_verdict_does_not_improve_while_an_agent_falls_silent(database: Database
     )
     assert {status for *_, status in found} == {"final", "insufficient_data", "no_traces"}
     assert {verdict for _, verdict, _ in found} <= {"withhold", "suspend"}, found
+    faded_at = min(as_of for as_of, _, status in found if status == "insufficient_data")
+    with database.connect() as connection:
+        news = since_before(Marts(connection, relations()), faded_at, 7, [])
+    assert (news.ended_alerts, [one.kind for one in news.unmeasured_alerts]) == ([], ["low_capacity"])
+
+
+def test_agent_without_a_row_any_more_is_news(database: Database) -> None:
+    """Three agents are forgotten 21 days after their last traces."""
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_public_keys", [key("key")])
+        insert_rows(connection, "covenant_traces", FLEET.traces_of_source())
+    score(database.profiles_dir, T, VARIABLES)
+    with database.connect() as connection:
+        [news] = [
+            news
+            for days in range(6)
+            if (news := since_before(Marts(connection, relations()), ago(days), 7, [])).ended_alerts
+        ]
+    labels = ", ".join(f"name of {AGENTS[name]} ({AGENTS[name][:8]})" for name in ("back", "gone", "retired"))
+    assert f"{labels}: no row any more; suspend -> no verdict" in news.lines()
 
 
 def test_every_surface_shows_silent_agents(database: Database) -> None:

@@ -81,8 +81,8 @@ NODE_TABLES = {
     ),
 }
 """Tables of a copy: those of the engine with the columns that a run reads, and ``copied_nodes``, which has for each
-node the number and the key of the newest event that was copied, and the number of events whose payload PostgreSQL cannot
-store."""
+node the number and the key of the newest event that was copied, and the number of events whose payload PostgreSQL
+cannot store."""
 EVENT_COLUMNS = NODE_TABLES["trace_events"].column_names[2:]
 """Columns of events, without the two that the copy adds."""
 KEY_TABLES = ("federation_keys", "federation_revocations", "accord_public_keys")

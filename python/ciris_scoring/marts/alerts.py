@@ -158,12 +158,19 @@ def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: dateti
 
 
 def last_traces(marts: Marts, as_of: datetime) -> dict[tuple[str, int], datetime]:
-    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window."""
+    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window: of those without a
+    trace in the window, and of those with the alert `silent`."""
     rows = marts.dicts(
         """
         select agent_id_hash, window_days, last_traced_at
         from {fct_capacity_scores}
         where as_of = %(as_of)s and score_status = 'no_traces'
+
+        union
+
+        select agent_id_hash, window_days, as_of - make_interval(secs => value * 86400)
+        from {fct_capacity_alerts}
+        where as_of = %(as_of)s and kind = 'silent'
         """,
         {"as_of": as_of},
     )

@@ -31,7 +31,7 @@ Verdicts = Mapping[tuple[str, int], PublishedVerdict]
 
 @dataclass(frozen=True, slots=True)
 class ChangedVerdict:
-    """A verdict that differs from the earlier one, or the verdict of a new agent."""
+    """A verdict that differs from the earlier one, the verdict of a new agent, or of one that has no row any more."""
 
     agent_id_hash: str
     agent_label: str
@@ -115,14 +115,19 @@ def read_verdicts(marts: Marts, as_of: datetime, window_days: int | None = None)
 
 
 def changed_verdicts(before: Verdicts, now: Verdicts, causes: Mapping[tuple[str, int], str]) -> list[ChangedVerdict]:
-    """Return the verdicts that changed, including the verdicts of new agents.
+    """Return the verdicts that changed, including those of new agents and of agents that have no row any more.
 
     :param causes: causes by agent hash and window.
     """
-    return [
+    changed = [
         ChangedVerdict(key[0], row.agent_label, key[1], was, row.verdict, causes.get(key, ""))
         for key, row in sorted(now.items())
         if (was := before[key].verdict if key in before else None) != row.verdict
+    ]
+    gone = (row for key, row in sorted(before.items()) if key not in now)
+    return changed + [
+        ChangedVerdict(row.agent_id_hash, row.agent_label, row.window_days, row.verdict, None, "no row any more")
+        for row in gone
     ]
 
 
