@@ -138,7 +138,8 @@ def test_verdict_does_not_improve_while_an_agent_falls_silent(database: Database
     with database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_public_keys", [key("key")])
-        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=[True, True, False] * 200)
+        is_overridden = [True, True, False] * 200
+        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=is_overridden)
         insert_rows(connection, "covenant_traces", Case("fading", faded, hashes=AGENTS).traces_of_source())
     score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
     found = database.execute(

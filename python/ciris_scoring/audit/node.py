@@ -279,7 +279,8 @@ def _opened(file: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise InputError(
             f"{file} cannot be read: {one_line(error)}.",
-            "If it is locked, try again; if it is damaged or cut off, copy it again with sqlite3 FILE '.backup COPY'. "
+            "If it is locked, try again; if it is damaged or cut off, copy it again with sqlite3 FILE '.backup COPY'; "
+            "if the node is stopped and you may not write in the folder, copy the file into a folder of yours. "
             "Nothing was copied.",
         ) from error
 

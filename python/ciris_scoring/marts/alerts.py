@@ -158,8 +158,8 @@ def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: dateti
 
 
 def last_traces(marts: Marts, as_of: datetime) -> dict[tuple[str, int], datetime]:
-    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window: of those without a
-    trace in the window, and of those with the alert `silent`."""
+    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window: of those without
+    a trace in the window, and of those with the alert `silent`."""
     rows = marts.dicts(
         """
         select agent_id_hash, window_days, last_traced_at
