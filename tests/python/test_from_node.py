@@ -250,6 +250,18 @@ def test_events_of_another_program_are_not_mixed(database, store):
     assert "ciris_source_schema" in hint
 
 
+def test_events_of_nodes_are_not_hidden_by_whole_traces(database, store):
+    """A run reads whole traces if both forms are in a schema, so the events would be dropped without an error."""
+    succeeded(command(database, "load", "--from-node", store))
+    error, hint = refused(command(database, "load", REAL), 2)
+    assert "cirislens has events that --from-node copied" in error and "ciris_source_schema" in hint
+    assert database.execute("select to_regclass('cirislens.covenant_traces')") == [(None,)]
+    database.execute("create table cirislens.covenant_traces (trace_id text)")
+    error, hint = refused(command(database, "load", "--from-node", store), 2)
+    assert "cirislens.covenant_traces exists, so a run would not read the events" in error and "ciris_source" in hint
+    succeeded(command(database, "load", "--from-node", store, "--vars", "{ciris_source: events}"))
+
+
 @pytest.fixture
 def own_server(embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Database on the tests' server into which `run --from-node` copies."""

@@ -165,6 +165,12 @@ def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
                 f"{schema}.trace_events exists, and was not created by --from-node.",
                 "Name another schema: --vars 'ciris_source_schema: NAME'.",
             )
+        traces = project.source_tables["covenant_traces"]
+        if project.variables.get("source") != "events" and table_exists(connection, schema, traces):
+            raise InputError(
+                f"{schema}.{traces} exists, so a run would not read the events.",
+                "Set the variable ciris_source to events, or name another schema: --vars 'ciris_source_schema: NAME'.",
+            )
         with connection.transaction():
             create_source_tables(connection, schema, wanted=NODE_TABLES)
             connection.execute(_READABLE)
@@ -225,7 +231,7 @@ def _copy_events(
             for row in chunk:
                 written.write_row(row)
             n_read += len(chunk)
-            show_progress(f"{file}: {n_read:,} events read")
+            show_progress(f"{file}: {plural(n_read, 'event')} read")
     try:
         insert = sql.SQL(_INSERT).format(events=sql.Identifier(schema, "trace_events"), columns=names)
         n_events, n_unreadable = one_row(connection.execute(insert))

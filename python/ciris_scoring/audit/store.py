@@ -23,7 +23,7 @@ from ciris_scoring.audit.incoming import (
 )
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, registered_key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, NOT_OF_PRODUCTION, REPLAYED_SIGNATURE, Problem
-from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.connection import connect, table_exists
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.run_lock import LOAD_LOCK, take_in_turn
@@ -162,6 +162,12 @@ class Store:
         """Create the tables that do not exist, in one transaction."""
         with self._locked():
             schema = self._project.source_schema
+            # A run reads whole traces if both forms exist, and would drop the events without an error.
+            if self._project.variables.get("source") is None and table_exists(self._connection, schema, "copied_nodes"):
+                raise InputError(
+                    f"The schema {schema} has events that --from-node copied, and a run reads only one form.",
+                    "Load the batches into another schema: --vars 'ciris_source_schema: NAME'.",
+                )
             create_source_tables(self._connection, schema, self._project.source_tables, _TABLES)
             self._refuse_other_key()
             if has_run_kind(self._connection, self._names["covenant_traces"]):
