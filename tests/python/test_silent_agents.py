@@ -36,8 +36,8 @@ from serving import SCORING, asking, opened
 
 REFRESHED = "refreshed"
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat(), "ciris_scoring_parameters": {"silent_forget_days": 21}}
-RETIRED_AT = ago(6)
-AGENTS = {name: f"{name:_<16}" for name in ("gone", "late", "back", "retired", "rare", "never")}
+AGENTS = {name: f"{name:_<16}" for name in ("gone", "late", "back", "retired", "rare", "never", "again")}
+RETIRED = {AGENTS["retired"]: ago(6), AGENTS["again"]: ago(22)}
 FLEET = Case(
     "silent agents in increments",
     [
@@ -49,6 +49,8 @@ FLEET = Case(
         *traces(ago(40), 40, agent="rare"),
         *traces(ago(25), 5, agent="rare"),
         *traces(ago(25), 5, agent="never"),
+        *traces(ago(40), 90, agent="again", every=timedelta(hours=4)),
+        *traces(ago(20), 60, agent="again", every=timedelta(hours=4)),
     ],
     hashes=AGENTS,
 )
@@ -61,11 +63,12 @@ RUNS = (ago(22), ago(12), ago(4), ago(2), T)
 
 @pytest.fixture
 def retiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project in which one agent is retired."""
+    """A copy of the project in which two agents are retired. One of them sends traces again."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)
     with (project / "seeds/retired_agents.csv").open("a") as seed:
-        seed.write(f"{AGENTS['retired']},{RETIRED_AT.isoformat()},switched off\n")
+        for agent, retired_at in RETIRED.items():
+            seed.write(f"{agent},{retired_at.isoformat()},switched off\n")
     monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
     return project
 
@@ -89,7 +92,7 @@ def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
             period=period,
             as_ofs=None if period == "day" else as_ofs,
             parameters=VARIABLES["ciris_scoring_parameters"],
-            retired={AGENTS["retired"]: RETIRED_AT},
+            retired=RETIRED,
         )
         statuses = dict(
             connection.execute(
@@ -98,7 +101,7 @@ def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
                 [T],
             ).fetchall()
         )
-        expected = {"late": "insufficient_data", "back": "insufficient_data"}
+        expected = {"late": "insufficient_data", "back": "insufficient_data", "again": "no_traces"}
         if statuses != {AGENTS[name]: status for name, status in expected.items()}:
             yield f"statuses at T: {statuses}"
         profiles_dir = database.profiles_dir / REFRESHED

@@ -103,4 +103,7 @@ select
     silent.last_traced_at
 from silent
 left join {{ ref('retired_agents') }} as retired_agents on silent.agent_id_hash = retired_agents.agent_id_hash
-where retired_agents.retired_at is null or silent.as_of < retired_agents.retired_at
+where
+    retired_agents.retired_at is null
+    or silent.as_of < retired_agents.retired_at
+    or silent.last_traced_at >= retired_agents.retired_at

@@ -457,7 +457,7 @@ class Agent:
         retired, or if the trace is so old that the agent is forgotten."""
         last = max((at for at in self.times if at < end), default=None)
         retired_at = self.fleet.retired.get(self.agent_id_hash)
-        if last is None or (retired_at is not None and retired_at <= end):
+        if last is None or (retired_at is not None and last < retired_at <= end):
             return None
         return last if end - last <= self.fleet.p["silent_forget_days"] * DAY else None
 
