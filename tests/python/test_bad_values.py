@@ -37,7 +37,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--report", "{folder}"], ["it is a folder"]),
     (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
-    (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
+    (["run", "--from-batches", "x", "--embedded"], ["bring their own database"]),
     (["run", "--keys", "x"], ["--keys is only used with --from-batches"]),
     (["simulate", "--agents", "0"], ["--agents"]),
     (["simulate", "--end", "never"], ["--end is 'never'"]),

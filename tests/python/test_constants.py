@@ -1,4 +1,4 @@
-"""Tests that macros do not repeat constants of Python, and that defaults of parameters are equal in both."""
+"""Tests that macros do not repeat settings of Python, and that defaults of parameters are equal in both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from jinja2 import Environment
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.job.for_macros import CONSTANTS
 from ciris_scoring.windows.inputs import Parameters
 from conftest import REPOSITORY
 
@@ -18,10 +17,8 @@ SQL = {
 }
 
 
-def test_macros_do_not_repeat_names_of_settings_and_locks() -> None:
-    settings = "|".join(sorted(SETTINGS_NOT_TO_INHERIT))
-    locks = re.escape(f"hashtext('{CONSTANTS['run_lock']}')")
-    written = rf"\b({settings})\b|{locks}"
+def test_macros_do_not_repeat_names_of_settings() -> None:
+    written = rf"\b({'|'.join(sorted(SETTINGS_NOT_TO_INHERIT))})\b"
     assert {path: found[0] for path, text in SQL.items() if (found := re.search(written, text))} == {}
 
 
@@ -29,7 +26,7 @@ def test_defaults_in_statistics_equal_defaults_of_parameters() -> None:
     """Benchmarks, which have no database, use defaults in Python. A run reads the published parameters."""
     macro = SQL["macros/parameters/scoring_parameters.sql"]
     definitions: dict[str, dict[str, object]] = {}
-    environment = Environment()
+    environment = Environment(extensions=["jinja2.ext.do"])
     environment.globals["return"] = lambda value: definitions.update(value) or ""
     environment.from_string(macro + "{{ scoring_parameter_definitions() }}").render()
     assert set(Parameters._fields) <= definitions.keys()

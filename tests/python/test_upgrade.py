@@ -35,6 +35,7 @@ def test_tables_of_an_earlier_state_are_built_again(scored_sample: Database, tmp
             connection.execute(f"update {TARGET}_intermediate.int_runs set version = '0.9.0'")
             connection.execute(f"drop schema {TARGET}_staging cascade")
             connection.execute(f"drop view if exists {TARGET}.fct_deferral_verdicts")
+            connection.execute(f"drop view if exists {TARGET}_intermediate.int_sustained_coherence")
             scores = f"select count(*), max(as_of) from {TARGET}.fct_capacity_scores"
             before = connection.execute(scores).fetchone()
             assert REMEDY in refused(command(*run))[0]

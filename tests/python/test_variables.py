@@ -38,6 +38,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_verdict_threshold": ("a number in [0, 1]", [1.5, "0.8", True, None, math.nan]),
     "ciris_grant_probability": OPEN,
     "ciris_withhold_probability": OPEN,
+    "ciris_vanished_share": ("a number in [0, 1]", [1.5, "0.2", True, None, math.nan]),
     "ciris_lookback_periods": PERIODS,
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1][:5], None]),
     "ciris_allow_rescoring": BOOLEAN,
