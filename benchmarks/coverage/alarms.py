@@ -12,10 +12,16 @@ from benchmarks.coverage.events import row_facts
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.certainty.changes import behaviour_changes
-from ciris_scoring.certainty.design_effects import FleetValues, fleet_values
+from ciris_scoring.certainty.design_effects import (
+    day_steps,
+    design_effects,
+    empty_fleet_sums,
+    fleet_values,
+    sum_fleet,
+)
 from ciris_scoring.certainty.episodes import event_changes
-from ciris_scoring.certainty.intervals import compute_intervals, sum_fleet
-from ciris_scoring.certainty.steady import Present, design_effects
+from ciris_scoring.certainty.intervals import compute_intervals
+from ciris_scoring.certainty.steady import Present
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Places
 from ciris_scoring.windows.sums import Events, recovery_sums
 
@@ -61,8 +67,7 @@ def watched(
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first, facts.n_traces.shape[1] + 1)
-    (week, month), fleet = _scored(sums, events, as_ofs)
-    present = pairs(sums, fleet, as_ofs)
+    (week, month), present = _scored(sums, events, as_ofs)
     capacity = week.score
     shape = capacity.shape
     change = behaviour_changes(sums, present, PARAMETERS, 1)
@@ -77,25 +82,30 @@ def watched(
     return sums, (week, month), present, raised
 
 
-def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
+def pairs(sums: PeriodSums, as_ofs: Integers) -> Present:
     """Return a row for each pair of an agent and an as-of."""
     agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
     as_of, none = as_ofs[at], np.zeros(len(agent), dtype=np.int64)
+    effect, episode_cv = of_fleet_values(sums, agent, as_of)
     return Present(
-        agent,
-        as_of,
-        none,
-        none.astype(np.float64),
-        design_effects(sums, agent, as_of, fleet.icc[0, as_of], 1),
-        fleet.episode_cv[0, as_of],
+        agent, as_of, none, none.astype(np.float64), effect, day_steps(sums, agent, as_of, 1).per_day, episode_cv
     )
 
 
-def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Scored, Scored], FleetValues]:
+def of_fleet_values(sums: PeriodSums, agent: Integers, as_of: Integers) -> tuple[Floats, Floats]:
+    """Return the design effects, (n, 8), and the coefficient of variation of episode durations, (n,), of n pairs that
+    are a fleet."""
+    fleet = empty_fleet_sums(sums.n_traces.shape[1])
+    sum_fleet(sums, agent, as_of, fleet, 1)
+    values = fleet_values(fleet)
+    return design_effects(day_steps(sums, agent, as_of, 1), values.correlation[as_of]), values.episode_cv[as_of]
+
+
+def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Scored, Scored], Present]:
     """Score all agents as one fleet.
 
     :param as_ofs: number of days before each as-of.
-    :returns: the scores of 7 and of 30 days; the values of the fleet.
+    :returns: the scores of 7 and of 30 days; all pairs of an agent and an as-of.
     """
     n_agents, n_days = sums.n_traces.shape
     sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
@@ -106,11 +116,13 @@ def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[S
     places = Places(np.tile(agent, 2), np.tile(as_ofs[at], 2), np.repeat(np.arange(2), agent.size))
     given = (np.concatenate([one.ravel() for one in both]) for both in zip(*facts, strict=True))
     rows = published(sums, places, windows, PARAMETERS, *given)
-    values = fleet_values(sum_fleet(sums, places, windows))
-    found = compute_intervals(sums, rows, windows, PARAMETERS, values)
+    present = pairs(sums, as_ofs)
+    found = compute_intervals(
+        sums, rows, windows, np.tile(present.effect, (2, 1)), np.tile(present.episode_cv, 2), PARAMETERS
+    )
     columns = rows.capacity_score, found.capacity_score_low, found.capacity_score_high
     week, month = (
         Scored(*(values[part].reshape(shape) for values in columns))
         for part in (slice(agent.size), slice(agent.size, None))
     )
-    return (week, month), values
+    return (week, month), present

@@ -11,7 +11,6 @@ from benchmarks.coverage.measure import measure
 from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, reviewed, together
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
-from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.terminal import say
 
 Row = dict[str, Any]
@@ -39,22 +38,18 @@ THRESHOLDS = 0.6, 0.3
 BY_VERDICT = named("decided by", "steady, 7 days, verdict")
 CALM = named("unchanged, days", *watch.KINDS[:4])
 
-PLAUSIBLE_AGENTS = (
-    Stated("score", 0.93, 0.98),
-    *(Stated(factor, 0.92) for factor in FACTORS),
-    Stated("ece", 0.93, of=lambda row: row["traces"] >= 600),
-)
+PLAUSIBLE_AGENTS = (Stated("score", 0.92, 0.98),)
 SPECIAL_AGENTS = (
     Stated("score", 0.87),
     Stated("at best", 1.0, of=named("case", PERFECT)),
 )
 YEAR = (
-    Stated("coverage", 0.92, 0.975, named("score", *STEADY)),
+    Stated("coverage", 0.92, 0.98, named("score", *STEADY)),
     Stated("error", most=0.045, of=named("score", STEADY[0])),
     Stated("error", most=0.06, of=named("score", STEADY[1])),
 )
 SHARED_YEAR = (
-    Stated("coverage", 0.92, 0.975, named("score", *STEADY)),
+    Stated("coverage", 0.92, 0.98, named("score", *STEADY)),
     Stated("error", most=0.052, of=named("score", STEADY[0])),
     Stated("error", most=0.068, of=named("score", STEADY[1])),
 )

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.coverage.alarms import of_fleet_values
 from benchmarks.coverage.behaviour import Facts, draw, realised
 from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulated
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
-from ciris_scoring.basics.names import FACTORS
-from ciris_scoring.certainty.design_effects import fleet_values
-from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
+from ciris_scoring.certainty.intervals import Intervals, compute_intervals
 from ciris_scoring.certainty.losses import norm
 from ciris_scoring.windows.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Places
 
@@ -62,8 +61,8 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
         of_fleet: list[Any] = [values[fleet] for values in given]
         mine = published(part, places, (case.window,), PARAMETERS, *of_fleet)
         capacities.append(mine.capacity_score)
-        shared = fleet_values(sum_fleet(part, places, (case.window,)))
-        results.append(compute_intervals(part, mine, (case.window,), PARAMETERS, shared))
+        effect, episode_cv = of_fleet_values(part, places.agent, places.as_of)
+        results.append(compute_intervals(part, mine, (case.window,), effect, episode_cv, PARAMETERS))
     intervals = Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
     return intervals, np.concatenate(capacities)
 
@@ -74,8 +73,6 @@ def _compare(result: Intervals, capacity: Floats, expected: Truth, of_days: Trut
     def held(low: Floats, value: Floats, high: Floats) -> Booleans:
         return (low <= value + ROUNDING) & (value <= high + ROUNDING)
 
-    factors = held(result.factor_low, expected.factors, result.factor_high)
-    components = held(result.component_low, expected.components, result.component_high)
     return {
         "rows": len(low),
         "score": held(low, expected.capacity, high).mean(),
@@ -85,6 +82,4 @@ def _compare(result: Intervals, capacity: Floats, expected: Truth, of_days: Trut
         "width": np.median(high - low),
         "median": np.median(capacity),
         "at best": np.mean(np.abs(high - BEST) <= ROUNDING),
-        **dict(zip(FACTORS, factors.mean(axis=0), strict=True)),
-        **dict(zip(COMPONENTS, components.mean(axis=0), strict=True)),
     }

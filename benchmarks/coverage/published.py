@@ -1,14 +1,44 @@
 """Compute the published scores of simulated agents. In production, the factor models compute them in SQL."""
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ciris_scoring.certainty.counts import FIELDS_PER_TRACE
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.losses import norm
-from ciris_scoring.certainty.residuals import FIELDS_PER_TRACE
-from ciris_scoring.certainty.signals import States
 from ciris_scoring.windows.drift import drift_columns
 from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Places, Window, ratio
 from ciris_scoring.windows.rolling import between, decayed_sum, running_total
+
+
+class States(NamedTuple):
+    """Coherence states at each period end, (agents, periods + 1) each, as in ``int_sustained_coherence``.
+
+    σ(t) = Σ w f^k over the coherent signals in [t − M, t), and σ_max(t) is the same sum over all signals. w is the
+    weight of a signal: w_c if corroborated, else w_u. k is its age in whole periods, f the decay factor per period, and
+    M the lookback horizon (scoring.md §7).
+    """
+
+    sigma: Floats
+    sigma_max: Floats
+
+    @classmethod
+    def of(cls, sums: PeriodSums, window: Window, parameters: Parameters, periods_per_day: int) -> "States":
+        """Compute the states for the lookback horizon of a window.
+
+        :param periods_per_day: 1 or 24.
+        """
+        keep = 1 - parameters.decay_per_day / periods_per_day
+        memory = window.coherence_days * periods_per_day
+        corroborated, uncorroborated = parameters.w_corroborated, parameters.w_uncorroborated
+        coherent = corroborated * sums.n_coherent_corroborated + uncorroborated * sums.n_coherent_uncorroborated
+        every = corroborated * sums.n_signals_corroborated + uncorroborated * sums.n_signals_uncorroborated
+        return cls(decayed_sum(coherent, memory, keep), decayed_sum(every, memory, keep))
+
+    def measured_ends(self, length: int) -> Floats:
+        """Return how many of the last ``length`` period ends have a signal in their horizon, (agents, periods + 1)."""
+        return decayed_sum((self.sigma_max > 0)[:, 1:].astype(np.float64), length)
 
 
 def resilience_score(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:

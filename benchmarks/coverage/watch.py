@@ -9,6 +9,7 @@ from benchmarks.coverage.alarms import Raised, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, more_of, plausible
 from benchmarks.coverage.events import EventRates, draw_events
+from benchmarks.coverage.surroundings import BUSY
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.year import error_of_share
 from ciris_scoring.windows.inputs import Booleans, Floats
@@ -57,8 +58,8 @@ def _together(fleets: list[Raised]) -> Raised:
 
 
 PLAIN, DIFFERING, WEEKLY, CLUSTERED = "plain", "differing", "weekly", "clustered"
-WANDERING, HALF_BAD, RARE = "wandering", "half-bad, one in thirty", "rare events"
-KINDS = (PLAIN, DIFFERING, WEEKLY, CLUSTERED, WANDERING, HALF_BAD, RARE)
+UNEVEN, WANDERING, HALF_BAD, RARE = "differing, uneven traffic", "wandering", "half-bad, one in thirty", "rare events"
+KINDS = (PLAIN, DIFFERING, WEEKLY, CLUSTERED, UNEVEN, WANDERING, HALF_BAD, RARE)
 SIZES = (100, 600)
 RARE_EVENTS = {"overridden": 1 / 1500, "chain_broken": 1 / 1500, "unsafe": 1 / 1000, "replay_failed": 1 / 300}
 GOES_WRONG = ("overridden", "chain_broken", "poor", "unsafe", "incoherent")
@@ -104,7 +105,10 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     if kind == RARE:
         for name, p in RARE_EVENTS.items():
             behaviour = behaviour.with_rate(name, p)
-    differ = kind in (DIFFERING, WEEKLY, WANDERING)
+    if kind == UNEVEN:  # a few days have most of the traces
+        n_traces = rng.poisson(n / 7 * rng.gamma(BUSY, 1 / BUSY, of.facts.n_traces.shape))
+        of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
+    differ = kind in (DIFFERING, WEEKLY, UNEVEN, WANDERING)
     icc = rng.uniform(0, MOST_ICC, FLEET) if differ else np.zeros(FLEET)
     effects = DayEffects(icc, 5 if kind == CLUSTERED else 1, kind == WANDERING)
     return _raised(of._replace(behaviour=behaviour), effects, rng)

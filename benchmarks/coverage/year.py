@@ -87,11 +87,6 @@ class Standing(NamedTuple):
     """Standard deviation of the logarithm of the loss; NaN if the score is not a steady score."""
     lost: Booleans
     """Whether lost traces raise a critical ``broken_chain``."""
-    poorer: Integers
-    """Days since the mean value of deferrals fell by ``LEAST_POORER`` or more, ``NEVER_CHANGED`` without such a change
-    at the start of the segment."""
-    oftener: Integers
-    """Days since episodes became ``OFTENER`` times as frequent, or ``NEVER_CHANGED``."""
     capacity: Floats
     """Capacity score of the window."""
     fragile_high: Floats
@@ -203,7 +198,6 @@ def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
     expected = [long_run(lives, around, window, rng)[agent, segment] for window in WINDOWS.values()]
     lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
     steady, unknown = _steady(sums, events, present), np.full(segment.shape, np.nan)
-    poorer, oftener = (since[:, BEFORE:] for since in _since_worse_events(lives))
 
     fragile = [np.where(score < FRAGILE, high, np.inf) for score, _, high in (week, month)]
     fragile_high = fragile[0], np.minimum(*fragile)
@@ -211,7 +205,7 @@ def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
     def standing(at: int, score: Floats, low: Floats, high: Floats, log_sd: Floats) -> Standing:
         given = expected[at], segment, alarms[at]
         capacity = (week, month)[at][0]
-        return Standing(score, low, high, *given, log_sd, lost[at], poorer, oftener, capacity, fragile_high[at])
+        return Standing(score, low, high, *given, log_sd, lost[at], capacity, fragile_high[at])
 
     return {
         "7 days": standing(0, *week, unknown),
@@ -223,23 +217,8 @@ def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
     }
 
 
-LEAST_POORER, OFTENER = 0.12, (3, 8)
-"""Changes of events for which coverage is stated separately: the smallest fall of the mean value of deferrals, and the
-range of the factor by which episodes become more frequent."""
 NEVER_CHANGED = 1_000_000
 """Number of days since a change that did not happen."""
-
-
-def _since_worse_events(lives: Lives) -> tuple[Integers, Integers]:
-    """Return the fields ``poorer`` and ``oftener`` of :class:`Standing`, each for all days."""
-    good, episodes = lives.rates.good, lives.rates.episodes
-    poorer, oftener = np.zeros(good.shape, dtype=bool), np.zeros(good.shape, dtype=bool)
-    poorer[:, 1:] = good[:, 1:] <= good[:, :-1] - LEAST_POORER
-    least, most = (times * episodes[:, :-1] for times in OFTENER)
-    oftener[:, 1:] = (least > 0) & (least <= episodes[:, 1:]) & (episodes[:, 1:] <= most)
-    since, agent = _days_since_change(lives.segment), np.arange(len(good))[:, None]
-    by_poorer, by_oftener = (np.where(of[agent, lives.segment], since, NEVER_CHANGED) for of in (poorer, oftener))
-    return by_poorer, by_oftener
 
 
 LOSES = 0.5
@@ -291,8 +270,9 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     n, total = np.bincount(of_segment), np.bincount(of_segment, score)
     within = score - (total / np.maximum(n, 1))[of_segment]
     inside = (low <= expected) & (expected <= high)
-    soon = _days_since_change(of.segment)[there] < SOON
-    poorer, oftener = (days[there] < SOON_OF_EVENTS for days in (of.poorer, of.oftener))
+    since = _days_since_change(of.segment)
+    fall = _fall(of.long_run, since)[there]
+    since = since[there]
 
     def covered(days: Booleans) -> float:
         return float(np.mean(inside[days])) if days.any() else np.nan
@@ -301,9 +281,13 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
         "score": name,
         "coverage": np.mean(inside),
         "±": error_of_share(inside, agent),
-        f"in {SOON} days after a change": covered(soon),
-        f"{SOON_OF_EVENTS} days after poorer deferrals": covered(poorer),
-        f"{SOON_OF_EVENTS} days after more episodes": covered(oftener),
+        f"in {SOON} days after a change": covered(since < SOON),
+        **{
+            f"{SOON_OF_FALLS} days after a fall of {least} to {most}": covered(
+                (since < SOON_OF_FALLS) & (fall >= least) & (fall < most)
+            )
+            for least, most in zip(FALLS, FALLS[1:], strict=False)
+        },
         "median width": np.median(high - low),
         "error": np.sqrt(np.mean((score - expected) ** 2)),
         "bias": np.mean(score - expected),
@@ -339,8 +323,8 @@ def calibration(name: str, of: Standing, threshold: float) -> dict[str, Any]:
 
 SOON = 14
 """Days after a change in which coverage is stated separately."""
-SOON_OF_EVENTS = 28
-"""Days after a change of deferrals or episodes in which coverage is stated separately."""
+SOON_OF_FALLS, FALLS = 28, (0.0, 0.05, 0.1, 1.0)
+"""Days after a change in which coverage is stated by how far the long run fell, and the limits of the falls."""
 
 
 def _days_since_change(segment: Integers) -> Integers:
@@ -349,6 +333,14 @@ def _days_since_change(segment: Integers) -> Integers:
     changed = np.zeros(segment.shape, dtype=bool)
     changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
     return day - np.maximum.accumulate(np.where(changed, day, -NEVER_CHANGED), axis=1)
+
+
+def _fall(long_run: Floats, since: Integers) -> Floats:
+    """Return how far the long run fell at the last change before each day, (agents, days); negative if it rose."""
+    agents, days = long_run.shape
+    before = np.maximum(np.arange(days) - since - 1, 0)
+    result: Floats = long_run[np.arange(agents)[:, None], before] - long_run
+    return np.where(since < NEVER_CHANGED // 2, result, 0.0)
 
 
 def error_of_share(values: Booleans, agent: Integers) -> float:

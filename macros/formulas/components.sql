@@ -18,25 +18,3 @@
 {% macro loss_components() %}
   {{ return(loss_component_rows() | map(attribute='component') | list) }}
 {% endmacro %}
-
-{#- Components with confidence bounds, except s_score, which is also a factor. -#}
-{% macro components_with_intervals() %}
-  {{ return(component_rows() | selectattr('has_interval') | selectattr('component_words') | map(attribute='component')
-            | list) }}
-{% endmacro %}
-
-{#- Rate components, in the order of the arrays in fct_score_certainty. They have published design effects
-    (certainty.md §3). -#}
-{% macro components_with_design_effect() %}
-  {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
-{% endmacro %}
-
-{#- Names of the columns with confidence bounds of components, then of the columns with design effects. -#}
-{% macro component_bound_columns() %}
-  {%- set names = [] -%}
-  {%- for component in components_with_intervals() -%}
-    {%- do names.extend([component ~ '_low', component ~ '_high']) -%}
-  {%- endfor -%}
-  {%- for component in components_with_design_effect() -%} {%- do names.append(component ~ '_design_effect') -%} {%- endfor -%}
-  {{ return(names) }}
-{% endmacro %}

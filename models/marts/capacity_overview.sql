@@ -1,5 +1,5 @@
 {{ config(materialized='replace_view') }}
-{#- The columns that people read first: capacity score, factors and their intervals, steady score and verdict. A view of
+{#- The columns that people read first: capacity score, factors, steady score and verdict. A view of
     fct_capacity_scores, fct_score_certainty and fct_verdicts. Grain and key: agent, as-of, window. -#}
 select
     scores.capacity_score_id,
@@ -24,8 +24,6 @@ select
     scores.unmeasured_components,
     {% for factor in ['c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'] %}
     scores.{{ factor }},
-    certainty.{{ factor }}_low,
-    certainty.{{ factor }}_high,
     {% endfor %}
     certainty.capacity_score_steady,
     certainty.capacity_score_steady_low,

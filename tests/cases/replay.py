@@ -189,7 +189,7 @@ CASES = [
         agents={
             "29": {"i_replay": 1, "n_replayed": 29, "unmeasured_components": ["i_replay", "delta_drift"]},
             "30": {"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]},
-            "31": {"i_replay": 0, "i_replay_low": 0, "interval_driver": "i_replay"},
+            "31": {"i_replay": 0, "interval_driver": "i_replay"},
         },
     ),
     Case(

@@ -164,7 +164,6 @@ PAGES: list[tuple[str, int, str]] = [
     ("/alerts?kind=low_capacity&offset=50", 404, "There is no such page"),
     ("/alerts?offset=1", 404, "Give kind together with offset"),
     ("/alerts?as_of=2020-01-01", 404, "There is no such score"),
-    ("/compare?agent_id=Link&other_id=nobody", 404, "No such agent"),
     ("/evidence?agent_id=Link&component=ece", 404, "No single trace lowers this component"),
     ("/evidence?agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
     ("/evidence?agent_id=Link&component=i_chain&page=2", 422, "page"),

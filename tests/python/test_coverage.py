@@ -6,9 +6,6 @@ import pytest
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import PARAMETERS
-from ciris_scoring.basics.names import FACTORS
-from ciris_scoring.certainty.bounds import wilson
-from ciris_scoring.certainty.inputs import PUBLISHED_LEVEL
 from ciris_scoring.windows.drift import drift
 
 ROWS = 400
@@ -16,7 +13,6 @@ SEED = 11
 # Smallest permitted shares of intervals that contain the true score: five standard errors (of 400 rows) below the
 # shares measured with 1,600 rows. The standard error of a share of 90 % is 1.5 % with 400 rows.
 LEAST_COVERAGE = 0.90
-LEAST_FACTOR_COVERAGE = 0.85
 EVERY_THIRD_CELL = cells()[::3]
 
 
@@ -25,7 +21,6 @@ def test_intervals_of_plausible_agents_contain_the_true_score(case):
     measured = measure(case, ROWS, SEED)
     assert measured["rows"] == ROWS
     assert measured["score"] >= LEAST_COVERAGE
-    assert min(measured[factor] for factor in FACTORS) >= LEAST_FACTOR_COVERAGE
     assert 0.15 < measured["width"] < 0.7
 
 
@@ -34,15 +29,6 @@ def test_interval_of_a_perfect_agent_ends_at_the_best_score():
     assert perfect["case"] == PERFECT
     assert perfect["at best"] == perfect["score"] == 1.0
     assert perfect["median"] > 0.92
-
-
-@pytest.mark.parametrize("n_bad", [1, 3, 4, 5])
-def test_lower_bound_of_a_rate_falls_with_each_further_trial(n_bad):
-    """Four bad events are enough for Wilson's bound, however many trials there are: 4 / 49 * 49 is less than 4."""
-    trials = np.arange(n_bad + 1.0, 4000.0)
-    neither = np.zeros(len(trials), dtype=bool)
-    lower = wilson(n_bad / trials, trials, PUBLISHED_LEVEL, neither, neither).lower
-    assert (np.diff(lower) < 0).all()
 
 
 SHAPES = {

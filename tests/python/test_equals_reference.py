@@ -162,9 +162,10 @@ def test_scores_of_other_windows_equal_reference_in_increments(
 ) -> None:
     """The alert `broken_chain` reads 150 days for a window of 60 days, more than the 132 days of the steady score.
 
-    Audit numbers of one agent are missing on 16 days that only the alert reads, and on 12 days of the window.
+    Audit numbers of one agent are missing on 16 days that only the alert reads, and on 12 days of the window. Another
+    agent has its only trace within the window of 150 days, but before the 132 days of the steady score.
     """
-    windows = (Window(3, 5, 40), Window(60, 30, 10))
+    windows = (Window(3, 5, 40), Window(60, 30, 10), Window(150, 30, 10))
     copy_project(REPOSITORY, tmp_path / "project")
     seed = tmp_path / "project/seeds/scoring_windows.csv"
     heading = seed.read_text().splitlines()[0]
@@ -181,10 +182,11 @@ def test_scores_of_other_windows_equal_reference_in_increments(
         }
         for n, number in enumerate(itertools.accumulate(1 + gap for gap in gaps))
     ]
+    early = traces[0] | {"agent_id_hash": "early", "timestamp": START + timedelta(days=20)}
     parameters = {"chain_gap_z": 2}
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(5, agents=2, days=170, traces_per_day=3))
-        insert_rows(connection, "covenant_traces", traces)
+        insert_rows(connection, "covenant_traces", [*traces, early])
         for as_of in (end - timedelta(days=20), end):
             variables = {"ciris_scoring_parameters": parameters}
             score(database.profiles_dir, as_of, variables, project_dir=tmp_path / "project")

@@ -73,7 +73,7 @@ def test_score_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monke
     )
     assert (said[3], capacity) == (said[capacity], 3) and capacity < cause < verdict
     assert said[capacity].endswith("0.538, Moderate Capacity: low-stakes tasks with human review")
-    assert said[verdict].endswith("broken chain; steady score 0.575, at least 99 % sure to reach 0.4")
+    assert said[verdict].endswith("broken chain; steady score 0.576, at least 99 % sure to reach 0.4")
     wide = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
     monkeypatch.setenv("COLUMNS", "44")
     prose = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]

@@ -45,7 +45,7 @@ from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import charts, pages, words
 from ciris_scoring.serve.pages.links import ServedLinks
 from conftest import Database
-from html_text import cells, elements, text_of, with_names
+from html_text import cells, elements, text_of
 from pipeline import MARTS
 from serving import LINK, asking, read, running, visited
 
@@ -173,10 +173,10 @@ def test_verdict_is_the_first_line_that_is_true(reached, status, more, expected,
 
 WHY = {
     "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
-    "09:04, 135 h. Category High Fragility: the 95 % interval ends at 0.09, … Ask whoever runs the agent … Suspend "
-    "Stop what it may do until somebody has looked. … steady score 0.708, 98 % sure",
+    "09:04, 135 h. Category High Fragility: the 95 % interval ends at 0.08, … Ask whoever runs the agent … Suspend "
+    "Stop what it may do until somebody has looked. … steady score 0.700, 94 % sure",
     "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
-    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.575, 14 % sure",
+    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.576, 23 % sure",
     "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
     "Haven": "Healthy Capacity Standard autonomous operation: No large loss; … In 30 days: deferrals left open since "
     "2026-06-14. … Grant",
@@ -339,15 +339,12 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another_agent(marts):
     agent = f"hash:{LINK}"
     for page in (
         *(several.html, pages.fleet_page(marts, MARTS), pages.alerts_page(marts, MARTS)),
-        *(page(marts, MARTS, agent) for page in (pages.agent_page, pages.red_flags_page, pages.compare_page)),
-        *(
-            pages.compare_page(marts, MARTS, agent, "Latch"),
-            pages.evidence_page(marts, MARTS, agent, "i_chain"),
-        ),
+        *(page(marts, MARTS, agent) for page in (pages.agent_page, pages.red_flags_page)),
+        pages.evidence_page(marts, MARTS, agent, "i_chain"),
     ):
         tags = elements(page)
         queries = [parse_qsl(urlsplit(a["href"]).query) for tag, a in tags if tag == "a" and "href" in a]
-        given = [value for query in queries for name, value in query if name in ("agent_id", "other_id")]
+        given = [value for query in queries for name, value in query if name == "agent_id"]
         given += [a["value"] for tag, a in tags if tag == "input" and a.get("name") == "agent_id"]
         assert given and all(value.startswith("hash:") for value in given), given
 
@@ -420,7 +417,7 @@ def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
 
 def test_agent_pages_name_earlier_agents_with_the_same_name(client):
     of_component = "evidence?component="
-    for page in ("agent?", "red-flags?", "compare?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
+    for page in ("agent?", "red-flags?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
         note = "Another agent once had this name: da3f08513aac60cf."
         assert note in client.get(f"/{page}agent_id=Haven").text
         assert "once had this name" not in client.get(f"/{page}agent_id=Link").text
@@ -458,22 +455,7 @@ def test_page_says_that_the_role_may_not_read_its_mart(marts):
     assert pages.runs_page(marts, MARTS).count("may not read") == 2
 
 
-# --- comparison and texts --------------------------------------------------------------------------------------------
-
-
-def test_compare_page_shows_both_agents(client):
-    def beside(page: str) -> dict[str, list[str]]:
-        return {
-            row[0].split()[0] if "score" in row[0] else row[0].split()[-1].strip("()"): row[1:]
-            for row in cells(with_names(page))
-            if row[0]
-        }
-
-    assert client.get("/compare?agent_id=Link").text.count("&amp;other_id=") == 10
-    rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
-    assert rows["Capacity"] == ["0.538 [0.30, 0.68]", "0.000 [0.00, 0.08]", "−0.538", "apart"]
-    assert rows["Steady"][:2] == ["0.575 [0.50, 0.63]", "0.107 [0.02, 0.25]"]
-    assert rows["i_chain"][3] == "apart" and rows["d_identity"][3] == "overlap"
+# --- texts -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_component_has_a_description(client, marts):
@@ -521,7 +503,6 @@ PAGES: dict[str, Callable[..., str]] = {
     "runs": pages.runs_page,
     "evidence": partial(pages.evidence_page, agent=LINK, component="i_chain"),
     "deferrals": partial(pages.evidence_page, agent=LINK, component="q_deferral"),
-    "two agents": partial(pages.compare_page, agent=LINK, other=HOSTILE[0]),
     "parameters": pages.parameters_page,
     "glossary": pages.glossary_page,
 }
@@ -747,7 +728,7 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         said = page.locator(".told")
         newest = said.inner_text()
         assert newest == (
-            "2026-06-15 00:00: capacity score 0.538 [0.30, 0.68], steady score 0.575 [0.50, 0.63], 162 traces"
+            "2026-06-15 00:00: capacity score 0.538 [0.32, 0.68], steady score 0.576 [0.48, 0.65], 162 traces"
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")

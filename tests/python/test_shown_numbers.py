@@ -335,8 +335,7 @@ def of_factors(factors: Row, mart: str, key: Mapping[str, Any]) -> Iterator[Show
         if not isinstance(factor, Mapping):
             yield Shown(mart, key, FACTORS[name], factor)
             continue
-        for end in ("", "_low", "_high"):
-            yield Shown("scores", key, FACTORS[name] + end, factor[f"score{end}"])
+        yield Shown("scores", key, FACTORS[name], factor["score"])
         yield Shown("scores", key, "n_traces", factor["trace_count"])
         yield Shown("scores", key, "confidence", factor["confidence"])
         for component, value in factor["components"].items():
@@ -484,8 +483,8 @@ def fleet_of(page: str, at: At) -> Iterator[Shown]:
 
 def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
     """Yield the values on the page of an agent: score, loss components, factors and components."""
-    for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
-        yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
+    for title, value in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b>", page):
+        yield Shown("scores", key, FACTORS[text_of(title)], value)
     for row in cells(with_names(page)):
         part = {**key, "loss_component": part_of(row[0])}
         if row[0] == "Capacity score":
@@ -495,12 +494,9 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
         elif len(row) == 3 and part_of(row[0]):
             yield Shown("fct_score_changes", {**part, "compared_with": "window"}, "points", row[2])
         elif len(row) == 2:
-            bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()
+            value, most = re.fullmatch(r"(\S+)(?: of (\S+))?", row[1]).groups()
             component = {**key, "component": part_of(row[0])}
             yield Shown("nonzero components", component, "component_value", value)
-            for end, bound in zip(("low", "high"), (bounds or ", ").split(", "), strict=True):
-                if not bound.startswith("over"):
-                    yield Shown("nonzero components", component, f"component_{end}", bound)
             if most:
                 sigma_max = {**key, "component": "sigma_max"}
                 yield Shown("nonzero components", sigma_max, "component_value", most)
@@ -798,7 +794,6 @@ def test_no_surface_has_another_word_for_a_score(world):
         **{path: at.page(path) for path in ("/", "/alerts", "/red-flags")},
         **{path: at.client.get(path, headers={"Accept": "text/html"}).text for path in ("/glossary", "/parameters")},
         "agent": at.page("/agent", agent_id="Mire"),
-        "compare": at.page("/compare", agent_id="Mire", other_id="Link"),
         "fleet": fleet_table(at.connection, MARTS, at.as_of, 7),
         "explain": explain_module.page(explain_module.explain(at.project, "Mire", None, None, None)),
         "report": read_report(at.connection, MARTS, 7, json=False),

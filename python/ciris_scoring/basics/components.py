@@ -20,7 +20,6 @@ class Component:
     loss_order: int | None
     better: str | None
     has_interval: bool
-    has_design_effect: bool
     is_rate: bool
     component_words: str | None
     loss_words: str | None
@@ -31,7 +30,7 @@ def _read() -> Iterator[Component]:
     with (own_project() / "seeds/components.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             values: dict[str, Any] = {name: text or None for name, text in row.items()}
-            values |= {name: row[name] == "true" for name in ("has_interval", "has_design_effect", "is_rate")}
+            values |= {name: row[name] == "true" for name in ("has_interval", "is_rate")}
             values["loss_order"] = int(row["loss_order"]) if row["loss_order"] else None
             yield Component(**values)
 

@@ -18,14 +18,9 @@ import numpy as np
 from ciris_scoring.windows.inputs import Floats
 
 CHANGE_PER_DAY = 1 / 600
-"""Probability per day that a quantity changes, for the mean of the estimate. A simulated agent changes 1.5 times a
+"""Probability per day that a quantity changes. A simulated agent changes 1.5 times a
 year, each time in 40 % of its properties, so each property changes once in 608 days (``benchmarks/coverage/year.py``).
 """
-
-CHANGE_PER_DAY_OF_SPREAD = 1 / 100
-"""Probability per day that a quantity changes, for the variance of the estimate. It was set by simulation. In the 14
-days after a change, 79 % of the intervals contained the true score if ``CHANGE_PER_DAY`` was also used for the
-variance, and 89 % with 1/100 and with intervals widened by ``long_run.SPREAD`` (docs/measuring.md, "A year")."""
 
 YOUNG_DAYS = 14
 """Number of days before the as-of in which a change of behaviour counts as recent (certainty.md §4b)."""
@@ -133,24 +128,23 @@ def _estimate(
     spans = [np.concatenate([np.zeros_like(one[:, :1]), one], axis=1) for one in sums]
     found = evidence(*(one[:, ends] - one[:, starts] for one in spans))
     of_span = {(int(i), int(j)): found[:, k] for k, (i, j) in enumerate(zip(starts, ends, strict=True))}
-    weights = _weights(of_span, bounds, CHANGE_PER_DAY)
-    spread = _weights(of_span, bounds, CHANGE_PER_DAY_OF_SPREAD)
+    weights = _weights(of_span, bounds)
     n_recent = sum(window <= YOUNG_DAYS for window in windows)
 
-    def mixed(weights: Floats, values: Floats) -> Floats:
+    def mixed(values: Floats) -> Floats:
         shape = weights.shape + (1,) * (values.ndim - weights.ndim)
         result: Floats = np.sum(weights.reshape(shape) * values, axis=1)
         return result
 
-    mean = mixed(weights, value)
+    mean = mixed(value)
     return Estimate(
         mean,
-        mixed(spread, variance + (value - np.expand_dims(mean, 1)) ** 2),
+        mixed(variance + (value - np.expand_dims(mean, 1)) ** 2),
         np.sum(weights[:, :n_recent], axis=1),
     )
 
 
-def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...], change_per_day: float) -> Floats:
+def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...]) -> Floats:
     """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...).
 
     A change between the starts of two windows counts as a change at the older start. Behaviour that began before the
@@ -160,7 +154,7 @@ def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...], ch
     :param bounds: the as-of and the starts of the windows, in days before the as-of.
     """
     last = len(bounds) - 1
-    stays = math.log1p(-change_per_day)
+    stays = math.log1p(-CHANGE_PER_DAY)
     older: dict[int, Floats | float] = {last: 0.0}
 
     def from_start(i: int) -> Floats:

@@ -13,17 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, daily_counts
+from ciris_scoring.certainty.design_effects import effect_of_steps, squared_steps
 from ciris_scoring.certainty.losses import loss_of_rate, penalty
-from ciris_scoring.certainty.residuals import COUNTED, EVENT_UNITS, RATES, daily_counts
-from ciris_scoring.certainty.steady import (
-    LEAST_VARIANCE,
-    Present,
-    Sides,
-    effect_of_steps,
-    nested,
-    squared_steps,
-)
+from ciris_scoring.certainty.steady import LEAST_VARIANCE, Present, Sides, nested
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
+from ciris_scoring.windows.rolling import day_sums
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS, confidence_in_units
 
 RECENT_DAYS, BASE_DAYS = 42, 90
@@ -70,6 +65,7 @@ def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters
     :param periods_per_day: 1 or 24.
     """
     confidence = confidence_in_units(sums).sum(axis=-1, keepdims=True)
+    of_day = day_sums(daily_counts(sums)[1], periods_per_day)[:, 1:]
     per_period = np.concatenate([*daily_counts(sums), confidence], axis=-1)
     weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
     since = nested(per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day)
@@ -84,10 +80,14 @@ def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters
     weights = np.array([penalty(rate, parameters) or 1.0 for rate in RATES])
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
     effect = np.maximum(present.effect, _weekly_effects(of_week, present.effect))
+    # The traces of a busy day are clustered more than those of other days.
+    squares = _days_since(of_day * of_day, present, periods_per_day)
+    busy = ratio(ratio(squares, since[:, :RECENT_DAYS, both : 2 * both]), present.per_day[:, None], 1.0)
+    effects = Sides(effect[:, None] + np.maximum(effect[:, None] - 1, 0) * np.maximum(busy - 1, 0), effect)
 
-    alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
+    alone, all_rates = _of_rates(bad, trials, Sides(*(of[..., :width] for of in effects)), weights)
     best = np.maximum(alone, all_rates)
-    for gap, gap_ratio in _of_gaps(excess, checked, good.before, effect[:, width]):
+    for gap, gap_ratio in _of_gaps(excess, checked, good.before, Sides(*(of[..., width] for of in effects))):
         best = np.maximum(best, gap_ratio)
         if gap == GAPS[0]:
             best = np.maximum(best, all_rates + gap_ratio)
@@ -109,6 +109,17 @@ def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters
     )
 
 
+def _days_since(of_day: Integers, present: Present, periods_per_day: int) -> Floats:
+    """Return sums of daily quantities over the last 1, 2, ... ``RECENT_DAYS`` days, (n, days, q).
+
+    :param of_day: (agents, periods, q) quantities of the day that ends with each period.
+    """
+    back = present.as_of[:, None] - 1 - np.arange(RECENT_DAYS) * periods_per_day
+    of_each = np.where((back >= 0)[..., None], of_day[present.agent[:, None], np.maximum(back, 0)], 0)
+    result: Floats = np.cumsum(of_each, axis=1).astype(np.float64)
+    return result
+
+
 def _weekly_effects(of_week: Floats, effect: Floats) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
@@ -123,12 +134,12 @@ def _weekly_effects(of_week: Floats, effect: Floats) -> Floats:
     return effect_of_steps(squares.sum(axis=1), both.sum(axis=1), effect, share * (1 - share), EFFECT_WEIGHT)
 
 
-def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _of_rates(bad: Sides, trials: Sides, effect: Sides, weights: Floats) -> tuple[Floats, Floats]:
     """Return the log likelihood ratios of a change on each day, (n, days): the largest ratio of a change of one rate
     alone, and the ratio of a doubling of all rates."""
-    y, n = bad.before / effect, trials.before / effect
+    y, n = bad.before / effect.before, trials.before / effect.before
     rate = np.minimum(ratio(y + ABOVE * np.sqrt(y) + 0.5, n, MOST_BEFORE), MOST_BEFORE)
-    y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
+    y_now, n_now = bad.now / effect.now, trials.now / effect.now
     largest, all_rates = np.full(y_now.shape[:2], -np.inf), np.zeros(y_now.shape[:2])
     for times in TIMES:
         higher = times * rate / (1 + (times - 1) * rate)
@@ -142,20 +153,20 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
     return largest, all_rates
 
 
-def _of_gaps(excess: Sides, checked: Sides, good_before: Floats, effect: Floats) -> Iterator[tuple[float, Floats]]:
+def _of_gaps(excess: Sides, checked: Sides, good_before: Floats, effect: Sides) -> Iterator[tuple[float, Floats]]:
     """Yield each size of ``GAPS``, once per direction, with the log likelihood ratio of a gap that changed by this size
     on each day, (n, days). The ratio is 0 where the change would not make the gap larger by ``LEAST_GROWTH``."""
     n = checked.before
     share = ratio(good_before, n)
-    variance = np.maximum(share * (1 - share), LEAST_VARIANCE) * effect
-    before, error = ratio(excess.before, n), np.sqrt(ratio(variance, n))
+    variance = np.maximum(share * (1 - share), LEAST_VARIANCE)
+    before, error = ratio(excess.before, n), np.sqrt(ratio(variance * effect.before, n))
     for gap in GAPS:
         for sign in (1, -1):
             level = before + sign * ABOVE * error
             growth = np.round(np.abs(level + sign * gap) - np.abs(level), DECIMALS)
             grows: Booleans = (n > 0) & (growth > LEAST_GROWTH)
             found = sign * (excess.now - checked.now * level[:, None]) - checked.now * gap / 2
-            yield gap, np.where(grows[:, None], gap * found / variance[:, None], 0.0)
+            yield gap, np.where(grows[:, None], gap * found / (variance[:, None] * effect.now), 0.0)
 
 
 def _losses(bad: Floats, trials: Floats, excess: Floats, checked: Floats, parameters: Parameters) -> Floats:

@@ -1,139 +1,170 @@
 """Design effects: variance of a rate over its variance with independent traces (Kish 1965, Survey Sampling, page 258).
 
-An agent's days say little about its design effect: over 7 + 23 days, the ratio of observed to expected variation has a
-standard error of 0.27. So the bounds of every agent use Kish's design effect of clusters, 1 + (n̄ − 1) · icc. icc is the
-fleet's correlation of traces within a day, and n̄ the agent's number of traces per day (certainty.md §3, "Design
-effect").
-
-The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
-("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats the simulation.
+A design effect is measured from the differences of neighbouring days, so that a lasting change of a rate counts once
+(von Neumann 1941, Annals of Mathematical Statistics 12, 367–395). The days of one agent say little, so its effect is
+shrunk towards 1 + (h − 1) · c, where h is its number of traces per day and c the fleet's correlation of the traces
+of a day. certainty.md §3 defines all of it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ciris_scoring.certainty.residuals import EFFECTS, Residuals
-from ciris_scoring.windows.inputs import Floats, Integers, Places, ratio
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, daily_counts
+from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, ratio
+from ciris_scoring.windows.rolling import day_sums, decayed_sum, running_totals
 
+EFFECT_DAYS = 90
+"""Days before the as-of over which design effects and durations of episodes are measured."""
 FLEET_WEIGHT = 10.0
-"""Weight, in degrees of freedom, of the fleet's estimate when an agent's estimate is shrunk towards it: of design
-effects for the steady score and changes, and of durations of episodes (certainty.md §4 and §4b)."""
-
-LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
-"""Smallest design effect of each quantity in ``EFFECTS`` (certainty.md §3). Coverage counts ten fields per trace. If
-the fields were independent, the variance of coverage would be a tenth of the variance with one event per trace."""
-
-ICC_RANGE = (-0.05, 0.15)
-"""Limits to which the fleet's correlation of traces within a day is clipped. Set by simulation."""
-ICC_RANGE_OF_AN_AGENT = (-0.1, 1.0)
-"""Limits to which the correlation of one agent's traces within a day is clipped before it enters the fleet's mean. Set
-by simulation."""
-
+"""Weight, in degrees of freedom, of the fleet's estimate when an agent's estimate is shrunk towards it."""
+LEAST_EFFECT: Floats = np.array([0.1 if name == "i_coverage" else 1.0 for name in COUNTED])
+"""Smallest design effect of each quantity. Coverage counts ten fields per trace: if they were independent, the variance
+would be a tenth of that of one event per trace."""
+DAYS_PER_DEGREE = 1.5
+"""Number of pairs of neighbouring days whose squared differences give one degree of freedom, for normal values."""
+MOST_CORRELATION = 0.15
+"""Largest correlation of the fleet's traces of a day. Set by simulation."""
 EPISODE_CV = 1.8
-"""Prior of the fleet's coefficient of variation of episode durations (certainty.md §3), with the weight
-``FLEET_WEIGHT``. It is the result if no agent has ``MIN_EPISODES`` recovered episodes."""
-
-MIN_EPISODES = 3
-"""Smallest number of recovered episodes from which an agent's variation of durations is used. Fewer episodes say almost
-nothing about it. The value is a choice; docs/measuring.md was measured with it."""
-
+"""Prior of the fleet's coefficient of variation of episode durations, with the weight ``FLEET_WEIGHT``."""
+MIN_EPISODES, MOST_EPISODES = 3, 1_000.0
+"""Range of the number of episodes of an agent that count for the fleet: fewer say almost nothing about the variation,
+and no single agent should decide."""
 MOST_LOG_VARIANCE = 9.0
-"""Largest variance of the logarithms of durations of episodes. It limits the coefficient of variation to √(e⁹ − 1) =
-90. The value is a choice."""
-
-MOST_EPISODES = 1_000.0
-"""Largest number of episodes that count for one agent, so that no single agent decides the fleet's value. The number is
-a choice."""
-
-UNIT, UNIT_EPISODES = 2.0**-36, 2.0**-30
-"""Size of an integer unit in the sums of correlations, and in the sums of episodes. Sums are integers, so a result does
-not depend on the order of agents or on their division into chunks."""
+"""Largest variance of the logarithms of durations of episodes."""
+VARIATION_UNITS, SIZE_UNITS = 2.0**40, 2.0**20
+"""Numbers of integer units that stand for a squared difference of 1, and for a trial. Sums of integers do not depend on
+their order."""
+UNIT = 2.0**-30
+"""Size of an integer unit of the fleet's sums, which do not depend on the order of agents either."""
 
 
 class FleetSums(NamedTuple):
-    """Sums over the agents of a fleet, per window and as-of. Both arrays begin with the axes (windows, periods + 1)."""
+    """Sums over the agents of a fleet by as-of, in ``UNIT``. Both arrays begin with the axis (periods + 1)."""
 
-    icc: Integers
-    """(..., 11, 2): Σ weight · correlation and Σ weight, in ``UNIT``, in the order of ``EFFECTS``."""
+    correlation: Integers
+    """(..., 8, 2): Σ w(F − 1)(h − 1) and Σ w(h − 1)², with h = ``Steps.per_pair``, in the order of ``COUNTED``."""
     episodes: Integers
-    """(..., 2): sum of squared deviations of the logarithms of durations, and degrees of freedom, in
-    ``UNIT_EPISODES``."""
+    """(..., 2): sum of squared deviations of the logarithms of durations, and degrees of freedom."""
 
 
 class FleetValues(NamedTuple):
-    """Values of the fleet that every agent's bounds depend on, per window and as-of."""
+    """Values of the fleet by as-of."""
 
-    icc: Floats
-    """(windows, periods + 1, 11) correlation of the traces of a day, in the order of ``EFFECTS``."""
+    correlation: Floats
+    """(periods + 1, 8) correlation of the traces of a day, in the order of ``COUNTED``."""
     episode_cv: Floats
-    """(windows, periods + 1) coefficient of variation of the durations of fragile episodes."""
+    """(periods + 1,) coefficient of variation of the durations of fragile episodes."""
 
 
-def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
-    """Return sums of 0, to which sums of agents can be added. ``n_periods`` is the number of periods of the arrays."""
-    return FleetSums(
-        np.zeros((n_windows, n_periods + 1, len(EFFECTS), 2), dtype=np.int64),
-        np.zeros((n_windows, n_periods + 1, 2), dtype=np.int64),
-    )
+class Steps(NamedTuple):
+    """Variation between neighbouring days over ``EFFECT_DAYS``, of n pairs of an agent and an as-of; (n, 8) each."""
+
+    squares: Floats
+    """Sums of squared differences of rates, weighted by n n′/(n + n′)."""
+    pairs: Floats
+    """Numbers of pairs of neighbouring days with trials."""
+    per_pair: Floats
+    """Mean of 2nn′/(n + n′) of the pairs: number of trials a day that the squared differences are about."""
+    per_day: Floats
+    """n̄ = Σn²/Σn: mean number of trials on the day of a trial."""
+    variance: Floats
+    """Variance of an outcome."""
 
 
-def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
-    """Add the weighted correlations of traces within a day, one for each of n rows, to ``sums.icc``, in place.
+def empty_fleet_sums(n_periods: int) -> FleetSums:
+    """Return sums of 0 for arrays of ``n_periods`` periods, to which sums of agents can be added."""
+    ends = n_periods + 1
+    return FleetSums(np.zeros((ends, len(COUNTED), 2), dtype=np.int64), np.zeros((ends, 2), dtype=np.int64))
 
-    The weight is the inverse of the approximate variance of the ratio of observed to expected variation, 2/ν + 1/E. ν
-    is the degrees of freedom, E the expected sum of squares. 2/ν is the term of any sample variance, 1/E the term of
-    the excess kurtosis of Poisson counts.
 
-    :param rows: agent, as-of and window of the n rows.
-    :param residuals: (n, 11), in the order of ``EFFECTS``.
+def day_steps(sums: PeriodSums, agent: Integers, as_of: Integers, periods_per_day: int) -> Steps:
+    """Return the variation between days of n pairs.
+
+    :param agent: (n,) indices of agents in ``sums``.
+    :param as_of: (n,) numbers of periods in ``sums`` before the as-of.
+    :param periods_per_day: 1 or 24.
     """
-    observed, *others = residuals
-    informative = np.minimum.reduce(others) > 0
-    expected, clustering, degrees = (np.where(informative, values, 1.0) for values in others)
-    icc = np.clip((observed - expected) / clustering, *ICC_RANGE_OF_AN_AGENT)
-    weight = np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
-    weighted = np.stack([weight * icc, weight], axis=-1)
-    np.add.at(sums.icc, (rows.window, rows.as_of), np.rint(weighted / UNIT).astype(np.int64))
+    days_y, days_n = (day_sums(counts, periods_per_day) for counts in daily_counts(sums))
+    unit = 1 / EVENT_UNITS
+    squares, both = squared_steps(ratio(days_y, days_n * unit), days_n, periods_per_day)
+    now, before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
+    size = ratio(2 * now * before, now + before)
+    variation = np.zeros((3, *days_n.shape), dtype=np.int64)
+    variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
+    variation[1, :, periods_per_day:] = both
+    variation[2, :, periods_per_day:] = np.rint(size * SIZE_UNITS)
+    totals = running_totals(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
+    start = np.maximum(as_of - EFFECT_DAYS * periods_per_day, 0)
+    in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
+    observed, pairs, sizes, squared, bad, trials = np.split(in_window, 6, axis=-1)
+    share = ratio(bad, trials * unit)
+    per_pair = ratio(sizes / SIZE_UNITS, pairs)
+    return Steps(observed / VARIATION_UNITS, pairs, per_pair, ratio(squared, trials), share * (1 - share))
 
 
-def add_episodes(sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats) -> None:
-    """Add the variation of the episode durations of n rows to the fleet's sums, in place.
+def sum_fleet(sums: PeriodSums, agent: Integers, as_of: Integers, fleet: FleetSums, periods_per_day: int) -> None:
+    """Add the agents of n pairs to the fleet's sums, in place. Parameters as in :func:`day_steps`."""
+    steps = day_steps(sums, agent, as_of, periods_per_day)
+    more = np.maximum(steps.per_pair - 1, 0)
+    own = ratio(steps.squares, steps.pairs * steps.variance, 1.0)
+    slope = np.clip(own - 1, -more, more)
+    weight = np.where(steps.variance > 0, steps.pairs / DAYS_PER_DEGREE, 0.0)
+    terms = np.stack([weight * slope * more, weight * more * more], axis=-1)
+    np.add.at(fleet.correlation, as_of, np.rint(terms / UNIT).astype(np.int64))
 
-    The variation is the variance of the logarithms within agents, which is unbiased however few episodes an agent has.
-    The sample coefficient of variation of three episodes would be too small by half.
-
-    :param rows: agent, as-of and window of the n rows.
-    :param n: (n,) numbers of episodes that ended in the window or the baseline.
-    :param log_hours: (n,) sums of the logarithms of these episodes' durations in hours.
-    :param log_hours_squared: (n,) sums of the squares of these logarithms.
-    """
-    usable = n >= MIN_EPISODES
-    count = np.where(usable, n, MIN_EPISODES)
-    variance = np.maximum(log_hours_squared - log_hours**2 / count, 0) / (count - 1)
-    degrees = np.where(usable, np.minimum(count, MOST_EPISODES) - 1, 0.0)
-    terms = np.stack([degrees * variance, degrees], axis=-1)
-    np.add.at(sums.episodes, (rows.window, rows.as_of), np.rint(terms / UNIT_EPISODES).astype(np.int64))
+    episodes = np.stack([sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1)
+    of_days = decayed_sum(episodes.astype(np.float64), EFFECT_DAYS * periods_per_day)
+    n, logs, squares = np.moveaxis(of_days[agent, as_of], -1, 0)
+    degrees = np.where(n >= MIN_EPISODES, np.minimum(n, MOST_EPISODES) - 1, 0.0)
+    variance = np.maximum(squares - ratio(logs**2, n), 0) / np.maximum(n - 1, 1)
+    of_episodes = np.stack([degrees * variance, degrees], axis=-1)
+    np.add.at(fleet.episodes, as_of, np.rint(of_episodes / UNIT).astype(np.int64))
 
 
 def fleet_values(sums: FleetSums) -> FleetValues:
-    """Compute the fleet's correlations, and its coefficient of variation of durations, from the sums over all agents
-    (certainty.md §3)."""
-    weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
-    episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
-    prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
-    log_variance = (prior + episodes[..., 0]) / (FLEET_WEIGHT + episodes[..., 1])
+    """Return the fleet's correlations and coefficient of variation, from the sums over all agents."""
+    both = sums.correlation.astype(np.float64)
+    spread, degrees = np.moveaxis(sums.episodes * UNIT, -1, 0)
+    log_variance = (FLEET_WEIGHT * np.log1p(EPISODE_CV**2) + spread) / (FLEET_WEIGHT + degrees)
     return FleetValues(
-        np.clip(ratio(weighted, weight), *ICC_RANGE),
+        np.clip(ratio(both[..., 0], both[..., 1]), 0.0, MOST_CORRELATION),
         np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE))),
     )
 
 
-def fleet_effects(mean_per_day: Floats, icc: Floats) -> Floats:
-    """Return the design effects that the fleet's correlations imply, at least 0.1.
+def design_effects(steps: Steps, correlation: Floats) -> Floats:
+    """Return the design effects of n pairs, (n, 8), shrunk towards those that the fleet's correlations imply."""
+    fleet = 1 + np.maximum(steps.per_pair - 1, 0) * correlation
+    own = effect_of_steps(steps.squares, steps.pairs, fleet, steps.variance)
+    # A sum over days is dominated by the busy days, whose traces are clustered most.
+    return np.maximum(1 + (own - 1) * ratio(steps.per_day, steps.per_pair, 1.0), LEAST_EFFECT)
 
-    :param mean_per_day: mean numbers of traces on the day of a trace; all arrays have one shape.
-    :param icc: the fleet's correlations of the traces of a day.
+
+def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
+    """Return squared differences of neighbouring days or weeks, weighted by n n′/(n + n′), and whether n and n′ are
+    above 0.
+
+    :param rate: (n, times, q) rates of days or weeks; 0 without trials.
+    :param n: (n, times, q) their numbers of trials.
+    :param apart: distance of neighbours on the axis of times.
     """
-    result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (mean_per_day - 1) * icc)
-    return result
+    now, before = n[:, apart:], n[:, :-apart]
+    squares = ratio(now * before, now + before) * (rate[:, apart:] - rate[:, :-apart]) ** 2
+    return squares, (now > 0) & (before > 0)
+
+
+def effect_of_steps(
+    squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats, weight: float = FLEET_WEIGHT
+) -> Floats:
+    """Return design effects from the differences of neighbouring days or weeks. All arrays have one shape.
+
+    :param squares: sums of the squares of :func:`squared_steps`.
+    :param pairs: numbers of pairs of neighbours with trials.
+    :param prior: design effects towards which the results are shrunk. They are the result if ``variance`` is 0.
+    :param variance: variances of an outcome.
+    :param weight: weight of ``prior`` in degrees of freedom.
+    """
+    observed = squares / DAYS_PER_DEGREE + weight * prior * variance
+    return ratio(observed, (pairs / DAYS_PER_DEGREE + weight) * variance, prior)

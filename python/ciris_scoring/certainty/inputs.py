@@ -1,4 +1,4 @@
-"""Published scores that the certainty is computed from, and levels of the intervals."""
+"""Published scores that the certainty is computed from."""
 
 from typing import NamedTuple
 
@@ -49,20 +49,3 @@ class Scores(NamedTuple):
     s_score: Floats
     capacity_score: Floats
     """NaN if the window has fewer than ``min_traces`` traces."""
-
-
-class Level(NamedTuple):
-    """Standard normal quantiles of the two sides of an interval, in standard deviations."""
-
-    z_worse: float
-    """Quantile of the bound towards a worse score."""
-    z_better: float
-    """Quantile of the bound towards a better score."""
-
-
-SCORE_LEVEL = Level(1.645, 1.96)
-"""Level of the component bounds that are combined into the score's interval (certainty.md §3). Losses are bounded below
-by 0, so a smaller quantile suffices on the worse side of a combined interval to cover the truth in 95 % of cases."""
-
-PUBLISHED_LEVEL = Level(1.96, 1.96)
-"""Level of the published bounds of components and factors: two-sided 95 % (certainty.md §3)."""

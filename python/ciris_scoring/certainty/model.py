@@ -13,19 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from psycopg import sql
 
-from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.basics.long_run import probability_reached, quantile
 from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.changes import behaviour_changes
-from ciris_scoring.certainty.design_effects import FleetValues, empty_fleet_sums, fleet_values
+from ciris_scoring.certainty.counts import COUNTED
+from ciris_scoring.certainty.design_effects import (
+    FleetValues,
+    day_steps,
+    design_effects,
+    empty_fleet_sums,
+    fleet_values,
+    sum_fleet,
+)
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
 from ciris_scoring.certainty.inputs import Scores
-from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
+from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
-from ciris_scoring.certainty.residuals import COUNTED
-from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, design_effects, long_run
-from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Window
+from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, long_run
+from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Places, Window
 from ciris_scoring.windows.reading import NUMBERED_AGENTS, Batch, BlockReader, readers
 from ciris_scoring.windows.rolling import between, running_total
 from ciris_scoring.windows.session import Numbers
@@ -37,8 +43,6 @@ FACTOR_SCORES = tuple(FACTORS.values())
 """Columns of the five factors, in the order of the factors in all arrays."""
 NAMED = {"change_component": COUNTED, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
-WITH_EFFECT = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
-"""Components whose design effects are published."""
 KEPT_BYTES = 250_000_000
 """Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
 134 days take about 215 MB."""
@@ -92,13 +96,10 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
     setting, blocks = readers(connection, inputs, event_days=EVENT_WINDOWS[-1], kept_bytes=KEPT_BYTES)
     for reader in blocks:
         add_agents(reader)
-        shared = empty_fleet_sums(len(setting.windows), reader.block.n_periods(setting))
+        shared = empty_fleet_sums(reader.block.n_periods(setting))
         for chunk in reader.sums():
-            sum_fleet(
-                *(chunk.sums, chunk.places, setting.windows),
-                periods_per_day=setting.periods_per_day,
-                others=shared,
-            )
+            agent, as_of, _ = (values[first_of_pairs(chunk.places)] for values in chunk.places)
+            sum_fleet(chunk.sums, agent, as_of, shared, setting.periods_per_day)
         fleet = fleet_values(shared)
         for agents, chunk, scores in reader.chunks(partial(_read_scores, reader)):
             if not all(map(np.array_equal, chunk.places, scores[:3])):
@@ -166,60 +167,58 @@ def _compute_rows(
         reader.setting.windows,
         reader.setting.periods_per_day,
     )
-    bounds = compute_intervals(chunk.sums, scores, windows, parameters, fleet, periods_per_day=per_day)
     window_days = np.array([window.window_days for window in windows])[scores.window]
+    first = first_of_pairs(scores)
+    pair = np.cumsum(np.isin(np.arange(len(scores.agent)), first)) - 1
+    agent, as_of, n_open = scores.agent[first], scores.as_of[first], scores.n_open_episodes[first]
+    steps = day_steps(chunk.sums, agent, as_of, per_day)
+    present = Present(
+        agent=agent,
+        as_of=as_of,
+        n_open=n_open,
+        open_log_hours=np.where(n_open > 0, log_hours(scores.open_microseconds[first]), 0.0),
+        effect=design_effects(steps, fleet.correlation[as_of]),
+        per_day=steps.per_day,
+        episode_cv=fleet.episode_cv[as_of],
+    )
+    bounds = compute_intervals(
+        chunk.sums, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
+    )
     return {
-        **_bounds(bounds),
+        **bounds._asdict(),
         **{
             f"{component}_loss": np.where(np.isinf(values), np.nan, values)
             for component, values in losses(scores, parameters).items()
         },
-        **_of_pairs(chunk.sums, scores, events, fleet, windows, parameters, settings, per_day),
+        **_of_pairs(chunk.sums, scores, events, present, pair, windows, parameters, settings, per_day),
         **{name: getattr(scores, name) for name in OF_STEADY_DAYS},
         "chain_gap_z": _chain_gap_z(chunk.sums, scores, window_days, per_day),
     }
 
 
-def _bounds(bounds: Intervals) -> Columns:
-    # S is a factor and a component of the same name. The bounds of the factor are published.
-    both = [
-        (COMPONENTS, bounds.component_low, bounds.component_high),
-        (FACTOR_SCORES, bounds.factor_low, bounds.factor_high),
-    ]
-    return {
-        "capacity_score_low": bounds.capacity_score_low,
-        "capacity_score_high": bounds.capacity_score_high,
-        "interval_driver": bounds.interval_driver,
-        **{f"{part}_design_effect": bounds.design_effect[:, COMPONENTS.index(part)] for part in WITH_EFFECT},
-        **{f"{name}_low": low[:, at] for names, low, _ in both for at, name in enumerate(names)},
-        **{f"{name}_high": high[:, at] for names, _, high in both for at, name in enumerate(names)},
-    }
+def first_of_pairs(rows: Scores | Places) -> Integers:
+    """Return the position of the first row of each pair of an agent and an as-of. Rows are ordered by both."""
+    agent, as_of, _ = rows[:3]
+    is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
+    return np.flatnonzero(is_first)
 
 
 def _of_pairs(
     sums: PeriodSums,
     scores: Scores,
     events: Events,
-    fleet: FleetValues,
+    present: Present,
+    pair: Integers,
     windows: tuple[Window, ...],
     parameters: Parameters,
     settings: Settings,
     per_day: int,
 ) -> Columns:
     """Return the columns of the steady score and of changes. They are computed once per pair of an agent and an as-of,
-    not once per window."""
-    agent, as_of, window = scores[:3]
-    is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
-    first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    agent, as_of, n_open = agent[first], as_of[first], scores.n_open_episodes[first]
-    present = Present(
-        agent=agent,
-        as_of=as_of,
-        n_open=n_open,
-        open_log_hours=np.where(n_open > 0, log_hours(scores.open_microseconds[first]), 0.0),
-        effect=design_effects(sums, agent, as_of, fleet.icc[0, as_of], per_day),
-        episode_cv=fleet.episode_cv[0, as_of],
-    )
+    not once per window.
+
+    :param pair: position in ``present`` of the pair of each row.
+    """
     lengths = tuple(one.window_days for one in windows)
     steady = long_run(sums, events, present, lengths, parameters, per_day)
     changes = {
@@ -227,7 +226,7 @@ def _of_pairs(
         "episode": event_changes(events, present, per_day)._asdict(),
     }
     return {
-        **_steady_columns(_of_rows(steady, window, pair), scores, parameters, settings),
+        **_steady_columns(_of_rows(steady, scores.window, pair), scores, parameters, settings),
         **{f"{prefix}_{name}": values[pair] for prefix, change in changes.items() for name, values in change.items()},
     }
 

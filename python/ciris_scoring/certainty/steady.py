@@ -8,22 +8,20 @@ Drift is not part of the steady score, because it describes a difference between
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
 
-import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95
-from ciris_scoring.certainty.bounds import success_rates
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
-from ciris_scoring.certainty.design_effects import FLEET_WEIGHT, LEAST_EFFECT, fleet_effects
-from ciris_scoring.certainty.losses import loss_of_rate, norm, penalty, r_ceiling_loss, slope_of_loss
-from ciris_scoring.certainty.residuals import COUNTED, EVENT_UNITS, RATES, daily_counts
+from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
+from ciris_scoring.certainty.design_effects import FLEET_WEIGHT
+from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
+from ciris_scoring.certainty.losses import loss_of_rate, norm, r_ceiling_loss, slope_of_loss
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
-from ciris_scoring.windows.rolling import between, day_sums, running_total, running_totals
+from ciris_scoring.windows.rolling import between, running_total
 from ciris_scoring.windows.sums import (
     CONFIDENCE_UNITS,
     LOG_UNITS,
@@ -44,13 +42,6 @@ EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 """Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
 for the window of 30 days was 0.055 with these lengths, and 0.059 with lengths up to 132 days."""
 
-RATE_EVENTS, RATE_MEAN = 0.5, 0.02
-"""Prior of a rate: weight of half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %.
-certainty.md §4b defines all priors. Their influence is small: with the fleet's means as prior means, the error of the
-steady score in the simulated year changed by less than 0.001."""
-QUALITY_EVENTS, QUALITY_MEAN = 0.5, 0.2
-"""Prior of the lost value of a deferral: weight of half an event, mean 0.2. With the weight of one event, the interval
-needs longer to find that deferrals turned bad (docs/measuring.md, "Priors of events")."""
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 1.0, 0.03, 0.3
 """Priors of the frequencies of episodes and deferrals: weight of one event, means of one episode a month and two
 deferrals a week. With the weight of half an event, agents that saw no outage in 364 days get a probability that is too
@@ -64,39 +55,21 @@ SAME_MODE, MODE_PAIRS = 1.0, 4.0
 """Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
 (certainty.md §4b)."""
 
-EFFECT_WINDOW = TRACE_WINDOWS.index(90)
-"""Index in ``TRACE_WINDOWS`` of the 90 days over which the design effect is measured (certainty.md §4b, "Design
-effect")."""
-SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
-"""Indices in ``TRACE_WINDOWS`` of two windows for ECE: 56 days for the success rates, from which the variance of gaps
-is computed, and 14 days for the shares of the bins (certainty.md §4b, "ece")."""
+SHARE_WINDOW = TRACE_WINDOWS.index(14)
+"""Index in ``TRACE_WINDOWS`` of the window for the shares of the bins of ECE (certainty.md §4b, "ece")."""
 LEAST_VARIANCE = 0.02
 """Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 % (certainty.md
 §4b, "ece")."""
-DAYS_PER_DEGREE = 1.5
-"""Number of pairs of neighbouring days whose squared differences give one degree of freedom, for normal values (von
-Neumann 1941, Annals of Mathematical Statistics 12, 367–395)."""
-VARIATION_UNITS = 2.0**40
-"""Number of integer units that stand for a squared difference of 1 (certainty.md §4b, "Design effect")."""
-
-SPREAD = (0.63, 2.2)
+SPREAD = (1.0, 2.2)
 """Factors of the σ of the log-normal distribution of the loss: it is multiplied by SPREAD[0] + SPREAD[1] · y², where y
 is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the true
 score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14 days after a change (docs/measuring.md,
 "A year")."""
 
-MOST_EPISODES = 20
-"""Largest number of episodes in a window for which R is computed. A larger number counts as this number (certainty.md
-§4b, "R")."""
-NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True))
-"""Gauss-Hermite quadrature for a standard normal distribution, with seven nodes (certainty.md §4b, "R")."""
-THREE_POINTS = np.sqrt(3.0)
-"""Distance of the two outer points from the middle point in three-point Gauss-Hermite quadrature, in standard
-deviations. The outer points have the weight 1/6 each (certainty.md §4b, "Loss")."""
-
-
-_within = np.vectorize(lambda z: math.erf(z / math.sqrt(2)), otypes=[np.float64])
-"""Share of a standard normal distribution between −z and z, for each z of an array."""
+MOST_EPISODES = 12
+"""Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
+NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1.0, np.sqrt(2 * np.pi)), strict=True))
+"""Gauss-Hermite quadrature for a standard normal distribution (certainty.md §4b, "R")."""
 
 
 class Present(NamedTuple):
@@ -110,7 +83,9 @@ class Present(NamedTuple):
     open_log_hours: Floats
     """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
     effect: Floats
-    """Design effects of the rates and of successes, (n, 8), as :func:`design_effects` returns them."""
+    """Design effects of the rates and of successes, (n, 8), in the order of ``COUNTED``."""
+    per_day: Floats
+    """Mean number of trials on the day of a trial to which ``effect`` applies, (n, 8)."""
     episode_cv: Floats
     """The fleet's coefficient of variation of episode durations."""
 
@@ -180,20 +155,13 @@ def long_run(
     def part(rate: str) -> _Part:
         index = at[rate]
         mean, spread, recent = (values[:, index] for values in found)
-        found_loss = _part(rate, mean, spread, recent, parameters)
-        return found_loss if penalty(rate, parameters) else _neutral(found_loss, unmeasured[:, index])
+        return _neutral(_part(rate, mean, spread, recent, parameters), unmeasured[:, index])
 
     integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
     always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
-    of_hours = np.sqrt(hours.variance)
-    given_number = {
-        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
-        for j in (-THREE_POINTS, 0.0, THREE_POINTS)
-    }
-    hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
     result = []
     for days in window_days:
-        r = _Part(*_loss_of_episodes(frequency, given_number, days), hours_changed)
+        r = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
         q = _loss_of_deferrals(often, lost, days)
         result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
     return result
@@ -282,91 +250,27 @@ def _rate_sums(
     high, low = parameters.w_corroborated, parameters.w_uncorroborated
     bad[..., at] = high * found[..., -4] + low * found[..., -3]
     trials[..., at] = high * found[..., -2] + low * found[..., -1]
-    squares = high**2 * found[:, EFFECT_WINDOW, -2] + low**2 * found[:, EFFECT_WINDOW, -1]
-    effect[:, at] *= ratio(squares, trials[:, EFFECT_WINDOW, at], 1.0)
+    squares = high**2 * found[:, -1, -2] + low**2 * found[:, -1, -1]
+    effect[:, at] *= ratio(squares, trials[:, -1, at], 1.0)
     return bad / effect[:, None], trials / effect[:, None], unmeasured
 
 
-def design_effects(sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int) -> Floats:
-    """Return the design effects of the rates and of successes over 90 days, (n, 8) (certainty.md §4b).
-
-    Design effects are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
-
-    :param agent: (n,) indices of agents in ``sums``.
-    :param as_of: (n,) numbers of periods in ``sums`` before the as-of.
-    :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
-    :param periods_per_day: 1 or 24.
-    """
-    days_y, days_n = (day_sums(counts, periods_per_day) for counts in daily_counts(sums))
-    unit = 1 / EVENT_UNITS
-    rate = ratio(days_y, days_n * unit)
-    squares, both = squared_steps(rate, days_n, periods_per_day)
-    variation = np.zeros((2, *days_n.shape), dtype=np.int64)
-    variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
-    variation[1, :, periods_per_day:] = both
-    totals = running_totals(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
-    start = np.maximum(as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
-    in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
-    observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
-    share = ratio(bad, trials * unit)
-    variance = share * (1 - share)
-    fleet = fleet_effects(ratio(squared, trials), icc[:, : len(COUNTED)])
-    own = effect_of_steps(observed / VARIATION_UNITS, pairs, fleet, variance)
-    return np.maximum(own, LEAST_EFFECT[: len(COUNTED)])
-
-
-def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
-    """Return squared differences of neighbouring days or weeks, weighted by n n′/(n + n′), and whether n and n′ are
-    above 0 (certainty.md §4b, "Design effect").
-
-    :param rate: (n, times, q) rates of days or weeks; 0 without trials.
-    :param n: (n, times, q) their numbers of trials.
-    :param apart: distance of neighbours on the axis of times.
-    """
-    now, before = n[:, apart:], n[:, :-apart]
-    squares = ratio(now * before, now + before) * (rate[:, apart:] - rate[:, :-apart]) ** 2
-    return squares, (now > 0) & (before > 0)
-
-
-def effect_of_steps(
-    squares: Floats,
-    pairs: Floats | Integers,
-    prior: Floats,
-    variance: Floats,
-    weight: float = FLEET_WEIGHT,
-) -> Floats:
-    """Return design effects from the differences of neighbouring days or weeks (certainty.md §4b, "Design effect").
-
-    All arrays and the result have one shape.
-
-    :param squares: sums of the squares of :func:`squared_steps`.
-    :param pairs: numbers of pairs of neighbours with trials.
-    :param prior: design effects towards which the results are shrunk. They are the result if ``variance`` is 0.
-    :param variance: variances of an outcome.
-    :param weight: weight of ``prior`` in degrees of freedom.
-    """
-    observed = squares / DAYS_PER_DEGREE + weight * prior * variance
-    return ratio(observed, (pairs / DAYS_PER_DEGREE + weight) * variance, prior)
-
-
 def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
-    """Return the loss by ECE, the expected sum of absolute gaps, for normally distributed gaps."""
+    """Return the loss by ECE, the expected sum of absolute gaps."""
     per_period = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1)
     found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
-    success = success_rates(judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW])
+    success = ratio(successes[:, -1] + 1, judged[:, -1] + 2)
     variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * present.effect[:, -1:])[:, None]
     mean, spread, recent = means(judged / variance, excess / variance, GAP_MEAN, GAP_VARIANCE, TRACE_WINDOWS)
     newest = judged[:, SHARE_WINDOW]
     newest = np.where(newest.sum(axis=-1, keepdims=True) > 0, newest, judged[:, -1])
     share = ratio(newest, newest.sum(axis=-1, keepdims=True))
-    sd = np.sqrt(spread)
-    z = np.abs(mean) / sd
-    folded = sd * np.sqrt(2 / np.pi) * np.exp(-z * z / 2) + np.abs(mean) * _within(z)
-    of_folded = np.maximum(mean**2 + spread - folded**2, 0)
-    gap = np.minimum(np.sum(share * folded, axis=-1), 0.99)
-    spread = np.sum(share**2 * of_folded, axis=-1)
+    # Root mean square of a gap, with the factor that is right for a gap of mean 0.
+    size = np.sqrt(mean**2 + 2 / np.pi * spread)
+    gap = np.minimum(np.sum(share * size, axis=-1), 0.99)
+    spread = np.sum(share**2 * spread, axis=-1)
     return _neutral(_part("ece", gap, spread, recent, parameters), judged[:, -1].sum(axis=-1) == 0)
 
 
@@ -521,66 +425,44 @@ def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Pa
 
 
 def _loss_of_episodes(
-    often: Estimate, given_number: Mapping[float, list[Floats]], window_days: int
-) -> tuple[Floats, Floats]:
-    """Return −ln of the expected R, and the variance of this loss, by three-point quadrature over the frequency of
-    episodes and the mean logarithm of their hours.
+    often: Estimate, hours: Estimate, variance: Floats, modes: Floats, window_days: int, parameters: Parameters
+) -> _Part:
+    """Return −ln of the expected R, and its variance, to first order in the logarithms of frequency and hours."""
+    sd_often, sd_hours = np.sqrt(np.log1p(often.variance / often.mean**2)), np.sqrt(hours.variance)
 
-    :param given_number: expected R for each number of episodes, by quadrature point of the mean logarithm of hours.
-    """
-    of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
+    def loss(i: int, j: int) -> Floats:
+        n = window_days * often.mean * np.exp(i * sd_often)
+        return 0 - np.log(expected_resilience(n, hours.mean + j * sd_hours, variance, modes, parameters))
 
-    def loss(i: float, j: float) -> Floats:
-        n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
-        return 0 - np.log(expected_resilience(n, given_number[j]))
-
-    middle = loss(0, 0.0)
-    mean, spread = middle.copy(), np.zeros_like(middle)
-    for fewer, more in (
-        (loss(-THREE_POINTS, 0.0), loss(THREE_POINTS, 0.0)),
-        (loss(0, -THREE_POINTS), loss(0, THREE_POINTS)),
-    ):
-        shift = (fewer + more - 2 * middle) / 6
-        mean += shift
-        spread += ((fewer - middle) ** 2 + (more - middle) ** 2) / 6 - shift**2
-    return mean, np.maximum(spread, 0)
+    of_often, of_hours = (loss(1, 0) - loss(-1, 0)) / 2, (loss(0, 1) - loss(0, -1)) / 2
+    return _Part(loss(0, 0), of_often**2 + of_hours**2, 1 - (1 - often.recent) * (1 - hours.recent))
 
 
-def resilience_by_number(log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters) -> list[Floats]:
-    """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
+def expected_resilience(
+    n: Floats, log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> Floats:
+    """Return the expected R, (n,), of a window without drift whose number of episodes is a Poisson variable
     (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
     Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
     are equally likely.
 
+    :param n: (n,) mean number of episodes.
     :param log_mean: (n,) mean of ln hours of an episode.
     :param log_variance: (n,) variance of ln hours.
     :param modes: (n,) effective number of failure modes, more than 0.
     """
-    result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
+    share = np.exp(-n)
+    left, result = 1 - share, share * norm(1.0, parameters)
     for k in range(1, MOST_EPISODES + 1):
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
-        relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
-        expected = np.zeros_like(log_mean)
-        for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
-            x = (1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node))
-            expected += weight * norm(x, parameters)
-        result.append(expected)
-    return result
-
-
-def expected_resilience(n: Floats, given_number: list[Floats]) -> Floats:
-    """Return the expected R, (n,), of a window whose number of episodes is a Poisson variable (certainty.md §4b, "R").
-
-    :param n: (n,) mean number of episodes.
-    :param given_number: results of :func:`resilience_by_number`.
-    """
-    share = np.exp(-n)
-    left = 1 - share
-    result = share * given_number[0]
-    for k, expected in enumerate(given_number[1:], 1):
+        kept = modes * (1 - (1 - 1 / modes) ** k) / k
+        hours = (np.exp(centre + np.sqrt(of_mean) * node) for node in NODES)
+        expected = sum(
+            weight * norm(kept / (1 + one), parameters) for one, weight in zip(hours, NODE_WEIGHTS, strict=True)
+        )
         share = share * n / k
         result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
         left = left - share

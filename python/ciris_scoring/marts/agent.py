@@ -19,9 +19,6 @@ class Component:
     factor: str
     component: str
     component_value: float | None
-    component_low: float | None
-    component_high: float | None
-    design_effect: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Literal
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.kinds import KINDS
-from ciris_scoring.basics.names import FACTORS, Estimate
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.terminal import inside_sentence
 
 NO_TRACES = "no_traces"
@@ -99,24 +99,14 @@ class Score:
     weakest_factor: str | None
     unmeasured_components: list[str] | None
     c_score: float | None
-    c_score_low: float | None
-    c_score_high: float | None
     c_score_steady: float | None
     i_int_score: float | None
-    i_int_score_low: float | None
-    i_int_score_high: float | None
     i_int_score_steady: float | None
     r_score: float | None
-    r_score_low: float | None
-    r_score_high: float | None
     r_score_steady: float | None
     i_inc_score: float | None
-    i_inc_score_low: float | None
-    i_inc_score_high: float | None
     i_inc_score_steady: float | None
     s_score: float | None
-    s_score_low: float | None
-    s_score_high: float | None
     s_score_steady: float | None
     capacity_score_steady: float | None
     capacity_score_steady_low: float | None
@@ -172,9 +162,9 @@ class Score:
         return max((one.since for one in self.raised if one.since is not None), default=None)
 
     @property
-    def factors(self) -> dict[str, Estimate]:
-        """Values and bounds of the five factors, in the order of `FACTORS`."""
-        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
+    def factors(self) -> dict[str, float | None]:
+        """Values of the five factors, in the order of `FACTORS`."""
+        return {name: getattr(self, column) for name, column in FACTORS.items()}
 
     @property
     def is_silent(self) -> bool:

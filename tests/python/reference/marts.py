@@ -12,7 +12,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from reference import attribution
-from reference.intervals import bounds, of_fleet
+from reference.intervals import bounds, design_effects, of_fleet
 from reference.long_run import LongRun, behaviour_change, events_change, long_runs
 from reference.record import DAY, METRICS, Agent, Fleet, Window, floor
 from reference.scoring import COLUMNS, category, norm, score
@@ -44,7 +44,8 @@ LAST = ("last_traced_at", "last_scored_as_of", "last_capacity_score")
 NULL_IF_SILENT = (
     *COLUMNS.values(),
     *("capacity_score", "capacity_score_geometric", "fragility_index", "category", "weakest_factor"),
-    *("unmeasured_components", "capacity_score_low", "capacity_score_high", "category_certainty"),
+    *("unmeasured_components", "capacity_score_low", "capacity_score_high", "interval_driver"),
+    *("category_low", "category_high", "category_certainty"),
     *("capacity_score_steady", "grant_score", "withhold_score", "probability_at_threshold"),
 )
 """Columns besides the components that are null in the row of a silent agent."""
@@ -59,14 +60,20 @@ class Reference:
         self.score, self.shared = cache(score), cache(self._shared)
         self.bounds = cache(self._bounds)
 
-    def _shared(self, end: datetime, window: Window) -> tuple[dict[str, float], float]:
-        """Return the estimates of ``of_fleet`` from the agents that have a score row for the as-of and window."""
-        with_row = [agent for agent in self.fleet.agents.values() if self.score(agent, end, window)]
-        return of_fleet(with_row, self.fleet.index(end), window)
+    def _shared(self, end: datetime) -> tuple[dict[Agent, dict[str, float]], float]:
+        """Return the design effects of the agents that have a trace in a window, and the fleet's cv of durations."""
+        every, windows = self.fleet.agents.values(), self.fleet.windows
+        with_row = [agent for agent in every if any(self.score(agent, end, window) for window in windows)]
+        correlations, cv = of_fleet(with_row, end)
+        t = self.fleet.index(end)
+        return {agent: design_effects(agent, t, correlations) for agent in with_row}, cv
 
-    def _bounds(self, agent: Agent, end: datetime, window: Window) -> dict[str, Any]:
+    def _bounds(
+        self, agent: Agent, end: datetime, window: Window
+    ) -> tuple[float | None, float | None, set[str | None]]:
+        effects, cv = self.shared(end)
         row = self.score(agent, end, window)
-        return bounds(agent, row, self.fleet.index(end), window, *self.shared(end, window))
+        return bounds(agent, row, self.fleet.index(end), window, effects[agent], cv)
 
     def rows(self, as_ofs: Iterable[datetime]) -> Rows:
         """Return the expected rows at the as-ofs by mart and key."""
@@ -75,11 +82,11 @@ class Reference:
         for end in as_ofs:
             changes: dict[str, dict[str, Any]] = {}
             lasting: dict[str, dict[Window, LongRun]] = {}
-            correlations, cv = self.shared(end, self.fleet.windows[0])
-            for name, agent in agents:
-                if self.fleet.has_as_of(agent, end):
-                    lasting[name] = long_runs(agent, end, correlations, cv)
-                    changes[name] = behaviour_change(agent, end, correlations) | events_change(agent, end, cv)
+            effects, cv = self.shared(end)
+            for agent, of_agent in effects.items():
+                name = agent.agent_id_hash
+                lasting[name] = long_runs(agent, end, of_agent, cv)
+                changes[name] = behaviour_change(agent, end, of_agent) | events_change(agent, end, cv)
             for window in self.fleet.windows:
                 for name, agent in agents:
                     key = (name, end, window.days)
@@ -93,21 +100,14 @@ class Reference:
                         continue
                     rows["fct_score_certainty"][key] = changes[name]
                     columns = row.keys() - {*COMPONENTS, "n_episodes"}
-                    of_row = self.bounds(agent, end, window)
                     rows["fct_capacity_scores"][key] = {
                         **{column: row[column] for column in columns},
                         **dict.fromkeys(LAST),
-                        **bound_columns(row, of_row),
+                        **bound_columns(row, *self.bounds(agent, end, window)),
                         **steady(lasting[name][window], row, self.fleet.p),
                     }
                     for component in COMPONENTS:
-                        low, high = of_row["components"].get(component, (None, None, None))[1:]
-                        rows["fct_factor_components"][*key, component] = {
-                            "component_value": row[component],
-                            "component_low": low,
-                            "component_high": high,
-                            "design_effect": of_row["effects"].get(component),
-                        }
+                        rows["fct_factor_components"][*key, component] = {"component_value": row[component]}
                 self._of_fleet(rows, end, window)
         for hour, means in self.fleet.hourly_means.items():
             rows["fct_fleet_coherence_hourly"][hour,] = {
@@ -184,7 +184,7 @@ class Reference:
             return
         capacity, threshold = row["capacity_score"], p["low_capacity_threshold"]
         if capacity is not None and capacity < threshold:
-            is_sure = self.bounds(agent, end, window)["capacity"][1] < threshold
+            is_sure = self.bounds(agent, end, window)[1] < threshold
             yield "low_capacity", "critical" if is_sure else "warning", capacity
         broken = sum(row[f"chain_{kind}"] for kind in ("gaps", "rewinds", "duplicates"))
         if broken:
@@ -225,17 +225,15 @@ def reaches_threshold(drop: float, p: Mapping[str, Any]) -> bool:
     return Decimal(drop).quantize(last_digit) >= max(Decimal(str(p["falling_least_drop"])), last_digit)
 
 
-def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of the bounds of a score and its factors."""
-    low, high = found["capacity"] or (None, None)
-    columns = {"capacity_score_low": low, "capacity_score_high": high, "interval_driver": found["drivers"]}
-    columns["category_certainty"] = None
-    if low is not None:
-        is_certain = category(low) == category(high) == row["category"]
-        columns["category_certainty"] = "certain" if is_certain else "uncertain"
-    for factor, column in COLUMNS.items():
-        columns[f"{column}_low"], columns[f"{column}_high"] = found["factors"][factor]
-    return columns
+def bound_columns(
+    row: Mapping[str, Any], low: float | None, high: float | None, drivers: set[str | None]
+) -> dict[str, Any]:
+    """certainty.md §3: return the columns of the interval of a score."""
+    columns = {"capacity_score_low": low, "capacity_score_high": high, "interval_driver": drivers}
+    both = [None if bound is None else category(bound) for bound in (low, high)]
+    columns["category_low"], columns["category_high"] = both
+    columns["category_certainty"] = "certain" if both == [row["category"]] * 2 else "uncertain"
+    return columns if low is not None else columns | {"category_certainty": None}
 
 
 def below(z: float) -> float:
@@ -258,31 +256,27 @@ def quantile(share: float) -> float:
 
 def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
     """certainty.md §4b: return the columns of the steady score."""
-    columns: dict[str, Any] = dict.fromkeys(f"capacity_score_steady{side}" for side in ("", "_low", "_high"))
-    columns |= dict.fromkeys(("grant_score", "withhold_score", "probability_at_threshold"))
-    columns |= {f"{COLUMNS[factor]}_steady": value for factor, value in found.factors.items()}
+    columns: dict[str, Any] = {f"{COLUMNS[factor]}_steady": value for factor, value in found.factors.items()}
+    z_of = {
+        "capacity_score_steady": 0.0,
+        "capacity_score_steady_low": 1.96,
+        "capacity_score_steady_high": -1.96,
+        "grant_score": quantile(0.85),
+        "withhold_score": quantile(0.45),
+    }
+    columns |= dict.fromkeys((*z_of, "capacity_score_steady_log_sd", "probability_at_threshold"))
     columns["steady_missing_because"] = "too_few_traces"
     if row["capacity_score"] is None:
         return columns
+    fixed, threshold = -math.log(norm(1, p)), 0.6
     columns["steady_missing_because"] = None
-    for side, value in (("", found.score), ("_low", found.low), ("_high", found.high)):
-        columns[f"capacity_score_steady{side}"] = value
-
-    fixed = -math.log(norm(1, p))
-
-    def logged(value: float) -> float:
-        return math.log(-math.log(value) - fixed)
-
-    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.85 and 0.45.
-    reached = [found.score, found.score]
-    columns["probability_at_threshold"] = float(found.score >= 0.6)
-    if found.score != found.high:
-        at = logged(found.score)
-        sd = (at - logged(found.high)) / 1.96
-        reached = [math.exp(-fixed - math.exp(at + quantile(chance) * sd)) for chance in (0.85, 0.45)]
-        if math.exp(-fixed) > 0.6:
-            columns["probability_at_threshold"] = below((logged(0.6) - at) / sd)
-    columns["grant_score"], columns["withhold_score"] = reached
+    columns["capacity_score_steady_log_sd"] = found.spread
+    columns |= {name: math.exp(-fixed - found.x * math.exp(z * found.spread)) for name, z in z_of.items()}
+    beyond = -math.log(threshold) - fixed
+    is_possible = beyond > 0 and math.isfinite(found.x)
+    columns["probability_at_threshold"] = (
+        below((math.log(beyond) - math.log(found.x)) / found.spread) if is_possible else 0.0
+    )
     return columns
 
 

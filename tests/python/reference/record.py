@@ -7,6 +7,7 @@ choice is made.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 from collections import Counter, defaultdict
@@ -504,7 +505,8 @@ class Fleet:
         self.source = Source(traces, self.run_end, scored)
         firsts = [found[0]["timestamp"] for found in self.source.traces.values()]
         # Alerts compare the gaps of a window with the gaps of the 90 days before the window.
-        memory = max(MEMORY_DAYS, *(one.days + max(one.baseline_days, 90) for one in windows))
+        spans = [(one.days + max(one.baseline_days, 90), one.coherence_days) for one in windows]
+        memory = max(MEMORY_DAYS, *itertools.chain(*spans))
         self.origin = floor(min(firsts, default=self.run_end), period) - memory * DAY
         self.n_periods = self.index(self.run_end)
         self.registry: dict[str, list[datetime]] = defaultdict(list)

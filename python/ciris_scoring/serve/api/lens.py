@@ -114,14 +114,12 @@ class Lens:
                 **self.judged(score),
                 "factors": {
                     name: {
-                        "score": factor.value,
-                        "score_low": factor.low,
-                        "score_high": factor.high,
+                        "score": value,
                         "components": parts[score.agent_id_hash, name],
                         "trace_count": score.n_traces,
                         "confidence": score.confidence,
                     }
-                    for name, factor in score.factors.items()
+                    for name, value in score.factors.items()
                 },
                 "metadata": {
                     **_values(score, models.Metadata),

@@ -67,8 +67,6 @@ class FactorScore(Described):
     """A factor of a score."""
 
     score: Share | None = Field(description="Value of the factor, higher is better; null without a trace.")
-    score_low: Share | None = Field(description="Lower bound of the factor's 95 % interval.")
-    score_high: Share | None = Field(description="Upper bound of the factor's 95 % interval.")
     components: dict[str, float | None] = Field(
         description="Components of the factor, and the values that they are computed from; null if not measured."
     )
@@ -149,7 +147,7 @@ OF_LENS = (
     *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
 )
 """Columns that have another name in the lens API, or are in `metadata` there."""
-OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high", "_steady"))
+OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_steady"))
 CompositeScore = Annotated[
     Share | None,
     Field(description="Capacity score, the product of the five factors; null with too few traces or none."),

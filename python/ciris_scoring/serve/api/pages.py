@@ -115,14 +115,6 @@ async def _agent_address(request: Request, agent_id: str, at: At) -> Response:
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 
 
-@router.get("/compare")
-async def _compare_page(
-    request: Request, answers: TheAnswers, agent_id: str, at: At, other_id: str | None = None
-) -> Response:
-    asked = {"agent": agent_id, "other": other_id, **at}
-    return await _answer(request, answers, pages.compare_page, **asked)
-
-
 @router.get("/evidence")
 async def _evidence_page(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None

@@ -114,16 +114,15 @@ class AgentView:
         return {component.component: component.component_value for component in self.components}
 
     def components_of(self, factor: str) -> list[Component]:
-        """Return the components of a factor, those that have an interval first. Components without a loss, which are 0
+        """Return the components of a factor. Components without a loss, which are 0
         and better when lower, are omitted, and sigma_max, which the page shows beside sigma."""
-        found = (
+        return [
             one
             for one in self.components
             if one.factor == factor
             and one.component != "sigma_max"
             and (one.component_value != 0 or one.component in HIGHER_IS_BETTER)
-        )
-        return sorted(found, key=lambda one: one.component_low is None)
+        ]
 
 
 def read_agents(

@@ -69,11 +69,6 @@ class ServedLinks:
         agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
         return f"red-flags?{self._query(**agent, window_days=window_days)}"
 
-    def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
-        """Return the link to the comparison of two agents, or to the choice of the second agent."""
-        beside = {} if other is None else {"other_id": whole_hash(other)}
-        return f"compare?{self._query(agent_id=whole_hash(agent_id_hash), **beside, window_days=window_days)}"
-
     def glossary(self, place: str) -> str:
         """Return the link to a term of the glossary."""
         return f"glossary#g-{place}"

@@ -29,7 +29,6 @@ from ciris_scoring.marts.quality import issues
 from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
 from ciris_scoring.marts.score import Score
 from ciris_scoring.serve.pages.agent_view import read_agents
-from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, NEW_SINCE, RANGES, read_fleet
 from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.serve.pages.render import render
@@ -40,8 +39,6 @@ MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
 MAX_CHOICES, MAX_WAYS = 50, 2
 """Maximum numbers of links to agents and as-ofs that may be meant."""
-NEAREST = 10
-"""Maximum number of links to agents for a comparison."""
 EVIDENCE_ON_A_PAGE = 50
 EVIDENCE_AT_ONCE = 10_000
 """Number of traces that one query reads for a CSV."""
@@ -296,38 +293,6 @@ def agent_page(page: _Page, agent: str) -> str:
         at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
         range_link=lambda days: replace(page.served, days=days).agent(score.agent_id_hash, page.window_days),
-    )
-
-
-@_of_scores
-def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
-    """Render the comparison of two agents at the as-of of the first agent's score.
-
-    :param other: the second agent; None to render a page on which the reader chooses it.
-    """
-    score = _score_of(page, agent)
-    page = replace(page, asked=score.as_of)
-    link = partial(page.served.compare, page.window_days, score.agent_id_hash)
-    if other is None:
-        others = fleet.scores(page.marts, score.as_of, page.window_days)
-        choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
-        mine = score.capacity_score or 0
-        nearest = sorted(choices, key=lambda one: abs((one.capacity_score or 2) - mine))
-        return page.render("compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link)
-    beside = _score_of(page, other)
-    views = read_agents(page.marts, [score, beside], page.asked_threshold, page.as_of, page.days)
-    return page.render(
-        "compare.html",
-        views=views,
-        threshold=views[0].verdict.threshold,
-        rows=compared(*views),
-        told=both_told(*views),
-        frame=views[0].frame,
-        link=link,
-        window_link=lambda window: page.served.compare(window, score.agent_id_hash, beside.agent_id_hash),
-        range_link=lambda days: replace(page.served, days=days).compare(
-            page.window_days, score.agent_id_hash, beside.agent_id_hash
-        ),
     )
 
 

@@ -95,7 +95,6 @@ def _environment() -> Environment:
         "change": lambda value: decimals.change(value).replace("-", "−"),
         "coded": _coded,
         "component": _component,
-        "limit": _limit,
         "median": median,
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
         "iso": as_of_time.text,
@@ -160,9 +159,3 @@ def _component(value: float | None, component: str) -> str:
     if value is None:
         return NO_NUMBER
     return f"{int(value):,}" if component.startswith(COUNTS) else decimals.score(value)
-
-
-def _limit(value: float, component: str) -> str:
-    if component == "mttr_hours" and value > LONGEST_HOURS:
-        return f"over {LONGEST_HOURS}"
-    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.bound(value)
