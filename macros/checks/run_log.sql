@@ -26,6 +26,7 @@
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
+  {%- do begin_transaction() -%} {#- information_schema has only the columns of tables of the role -#}
   {%- set found, additions = adapter.get_columns_in_relation(log) | map(attribute='name') | list, [] -%}
   {%- for column in node.columns.values() if column.name not in found -%}
     {%- do additions.append('add column ' ~ adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}

@@ -72,6 +72,11 @@
     {{ exceptions.raise_compiler_error(
       "No run has begun in schema " ~ target.schema ~ ". Build everything first: ciris-scoring run (in plain dbt: dbt build).") }}
   {%- endif -%}
+  {%- if setting('as_of') is not none and run['as_of'] != as_of_datetime().strftime('%Y-%m-%d %H:%M:%S.%f') -%}
+    {{ exceptions.raise_compiler_error(
+      "ciris_as_of is " ~ shown(setting('as_of')) ~ ", but the run that " ~ model.name ~ " would continue has the as-of "
+      ~ shown_time(run['as_of']) ~ ". Leave ciris_as_of out, or build everything: ciris-scoring run (in plain dbt: dbt build).") }}
+  {%- endif -%}
   {%- if (shared_run() and run['run_id'] != run_id()) or not run_query(
       "select 1 from " ~ relation_as_left('int_scoring_run') ~ " where run_id = " ~ literal(run['run_id']) ~ " for " ~ ('update' if model.name == 'int_runs' else 'share')) -%}
     {{ exceptions.raise_compiler_error(

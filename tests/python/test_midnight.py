@@ -58,7 +58,7 @@ def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
     for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
         assert text in part.said
     assert marts(small_fleet) == before
-    assert last_log_row(small_fleet)[:2] == (moment, "refused")
+    assert last_log_row(small_fleet)[:2] == (moment, "failed")
 
     with small_fleet.connect() as connection:
         connection.execute(trigger(".fct_capacity_alerts", "raise exception 'the disk is full';"))

@@ -86,7 +86,10 @@ located as (
         -- because the next trace continues the chain.
         max(
             case
-                when {{ 'true' if is_trace_one_row() else 'not is_duplicate' }} and audit_sequence_number is not null
+                when
+                    {{ 'true' if is_trace_one_row() else 'not is_duplicate' }}
+                    and agent_id_hash <> ''
+                    and audit_sequence_number is not null
                     then agent_position
             end
         ) over before as audit_sequence_number_position,
