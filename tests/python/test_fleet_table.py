@@ -66,7 +66,7 @@ def test_the_table_fits_the_terminal(marts, monkeypatch, columns, fitting):
     assert set(lines[heading].split()) & {"I_int", "change", "sure", "steady"} == fitting
     assert ("An agent with a name that" in "\n".join(lines)) == (columns == "200")
     [row] = [number for number, line in enumerate(lines) if line.startswith("Mire ")]
-    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.09\] +High Fragility +suspend ", lines[row])
+    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.08\] +High Fragility +suspend ", lines[row])
     cause = lines[row + 1]
     assert cause.startswith("    Stuck in a fragile episode (rigidity)")
 
