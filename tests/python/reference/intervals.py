@@ -80,7 +80,7 @@ def neighbours(y: np.ndarray, n: np.ndarray) -> tuple[int, np.ndarray, np.ndarra
 
 
 class Clustering(NamedTuple):
-    """What the 90 days before an as-of say about the clustering of a quantity's events on days."""
+    """Clustering of a quantity's events on days, in the 90 days before an as-of."""
 
     m: int
     s: float
