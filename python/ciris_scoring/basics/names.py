@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
-"""Column of each factor in fct_capacity_scores. With the suffixes _low and _high, it is the column of its bounds in
-fct_score_certainty."""
+"""Column of each factor in fct_capacity_scores."""
 REQUIRED_FIELDS = (
     *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
     *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),

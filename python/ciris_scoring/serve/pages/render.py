@@ -33,8 +33,6 @@ ICON = (
     "%3Cpath d='M7 12.5l3.5 3.5 6.5-7.5' fill='none' stroke='%23fff' stroke-width='2.4'/%3E%3C/svg%3E"
 )
 COUNTS = ("n_", "chain_")
-LONGEST_HOURS = 720
-"""Largest upper bound of hours until recovery that is shown. With few episodes the bound can be years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_WORD = 16
 """Number of characters in a word of a name beyond which a line of the page may break inside the word."""
