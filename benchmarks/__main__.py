@@ -10,8 +10,8 @@ from benchmarks.coverage.red_flags import MEASURES
 from benchmarks.measure import measure
 from benchmarks.table import show_speed
 from benchmarks.verdicts import Verdict, announce, judge
-from ciris_scoring.cli import Commands
-from ciris_scoring.options import Command, fleet_options
+from ciris_scoring.cli.commands import Commands
+from ciris_scoring.cli.options import Command, fleet_options
 
 seed_option = click.option(
     "--seed",

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 
-from ciris_scoring.basics.connection import APPLICATION_NAME, connect
-from ciris_scoring.basics.project import Project
+from ciris_scoring.database.connection import APPLICATION_NAME, connect
+from ciris_scoring.database.project import Project
 
 INTERVAL_SECONDS = 0.01
 

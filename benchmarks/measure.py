@@ -22,17 +22,17 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.activity import Activity, watched
-from ciris_scoring.basics.as_of import text
-from ciris_scoring.basics.connection import connect, one_row
-from ciris_scoring.basics.project import Project, load_project
-from ciris_scoring.basics.source_schema import SOURCE_TABLES
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.cli.options import every_second
+from ciris_scoring.database.as_of import text
+from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.database.source_schema import SOURCE_TABLES
+from ciris_scoring.database.terminal import say
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.fleet import stream_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.lab.simulation.text_formats import copy_frames
-from ciris_scoring.options import every_second
 
 REPOSITORY = Path(__file__).parents[1]
 YARDSTICK_RUNS = 5
@@ -140,7 +140,7 @@ def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> fl
 # include the memory of the benchmark's process.
 RUN = """
 import atexit, shutil, sys
-from ciris_scoring.cli import main
+from ciris_scoring.cli.commands import main
 status = sys.argv.pop()
 if sys.platform == "linux":
     atexit.register(shutil.copyfile, "/proc/self/status", status)

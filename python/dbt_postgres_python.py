@@ -67,7 +67,7 @@ def _calling(path: str, *attributes: str) -> Any:
     module, _, name = path.rpartition(".")
 
     def method(self: PostgresAdapter, *arguments: Any) -> Any:
-        from ciris_scoring.basics.errors import CirisError
+        from ciris_scoring.errors import CirisError
 
         function = getattr(import_module(f"ciris_scoring.{module}"), name)
         try:
@@ -79,13 +79,13 @@ def _calling(path: str, *attributes: str) -> Any:
 
 
 METHODS_FOR_MACROS = {
-    "ciris_scoring_version": _calling("job.for_macros.package_version"),
-    "ciris_scoring_constants": _calling("job.for_macros.constants"),
-    "ciris_scoring_ownership_query": _calling("basics.ownership.ownership_query"),
+    "ciris_scoring_version": _calling("for_macros.package_version"),
+    "ciris_scoring_constants": _calling("for_macros.constants"),
+    "ciris_scoring_ownership_query": _calling("database.ownership.ownership_query"),
     "ciris_scoring_log_entry": _calling("job.run_log.entry_text"),
-    "ciris_scoring_variable_fault": _calling("basics.variables.variable_fault"),
-    "ciris_scoring_faults_of_variables": _calling("basics.variables.faults", "config"),
-    "ciris_scoring_time": _calling("basics.variables.time_of"),
+    "ciris_scoring_variable_fault": _calling("database.variables.variable_fault"),
+    "ciris_scoring_faults_of_variables": _calling("database.variables.faults", "config"),
+    "ciris_scoring_time": _calling("database.variables.time_of"),
 }
 """Methods of the adapter that the project's macros call, by name."""
 

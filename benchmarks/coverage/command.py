@@ -11,7 +11,7 @@ from benchmarks.coverage.measure import measure
 from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, reviewed, together
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.database.terminal import say
 
 Row = dict[str, Any]
 """A row of a table: values by heading."""

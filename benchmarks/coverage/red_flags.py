@@ -13,8 +13,8 @@ from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Ma
 from benchmarks.measure import score, throw_away_project
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
-from ciris_scoring.basics.connection import connect, one_row
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.terminal import say
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet

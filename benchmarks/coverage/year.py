@@ -28,11 +28,11 @@ from benchmarks.coverage.surroundings import (
     surroundings,
 )
 from benchmarks.coverage.truth import PARAMETERS, truth
-from ciris_scoring.basics.long_run import probability_reached
 from ciris_scoring.certainty.episodes import excess
 from ciris_scoring.certainty.losses import r_ceiling_loss
 from ciris_scoring.certainty.steady import LongRun, Present
 from ciris_scoring.certainty.steady import long_run as estimate
+from ciris_scoring.long_run import probability_reached
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Window
 from ciris_scoring.windows.sums import Events
 

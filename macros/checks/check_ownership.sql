@@ -1,6 +1,6 @@
 {#- Refuses a run in which another role could run code as the scoring role, for example by a trigger, or in which a view
     is in the place of a table. Runs before any table of this project is read or written, so a refusal is not logged.
-    python/ciris_scoring/basics/ownership.py has the query. -#}
+    python/ciris_scoring/database/ownership.py has the query. -#}
 {% macro check_ownership() %}
   {%- set places = [] -%}
   {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed'] -%}

@@ -1,5 +1,5 @@
 {#- The rows of seeds/components.csv, in its order. Jinja cannot read files, so the Python package reads the file
-    (ciris_scoring.basics.components, through dbt_postgres_python). Empty while dbt parses. -#}
+    (ciris_scoring.kinds.components, through dbt_postgres_python). Empty while dbt parses. -#}
 {% macro component_rows() %}
   {{ return(constant('components') if execute else []) }}
 {% endmacro %}

@@ -9,7 +9,7 @@
   {{ return('marts' in node.fqn and node.config.materialized == 'replace_range') }}
 {% endmacro %}
 
-{#- The staging table of a mart. basics/ownership.py uses the same name. -#}
+{#- The staging table of a mart. database/ownership.py uses the same name. -#}
 {% macro staging_table(node) %}
   {{ return(api.Relation.create(
     database=node.database,

@@ -1,4 +1,4 @@
-{#- Return a value that SQL and Python share. It comes from ciris_scoring.job.for_macros through dbt's adapter
+{#- Return a value that SQL and Python share. It comes from ciris_scoring.for_macros through dbt's adapter
     (dbt_postgres_python). otherwise: value to return if the package is not installed, so that dbt can parse the project
     and check_package can refuse the run. -#}
 {% macro constant(name, otherwise=[]) %}

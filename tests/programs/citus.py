@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 import tests_path  # noqa: F401
-from ciris_scoring.basics.dbt import invoke
-from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.dbt import invoke
+from ciris_scoring.database.project import load_project
+from ciris_scoring.errors import CirisError
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet

@@ -24,7 +24,7 @@ from queue import Queue
 from random import Random
 
 import tests_path  # noqa: F401
-from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.errors import CirisError
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 from conftest import Database, fresh_database

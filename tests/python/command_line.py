@@ -13,7 +13,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from ciris_scoring.cli import main
+from ciris_scoring.cli.commands import main
 from conftest import REPOSITORY, Database
 from pipeline import PATIENCE_SECONDS, wait_until
 

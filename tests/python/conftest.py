@@ -257,7 +257,7 @@ def restored(small_fleet: Database, saved_fleet: str) -> Database:
 @pytest.fixture(scope="module")
 def served(scored_sample: Database) -> Iterator[Any]:
     """Connection pool of an API server for the scored sample."""
-    from ciris_scoring.basics.project import load_project
+    from ciris_scoring.database.project import load_project
     from serving import opened
 
     with opened(load_project(REPOSITORY, scored_sample.profiles_dir)) as database:

@@ -24,10 +24,10 @@ from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.relations import Place, Relations
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
-from ciris_scoring.basics.variables import PARSED_VARIABLES
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.relations import Place, Relations
+from ciris_scoring.database.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.database.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample

@@ -16,14 +16,14 @@ from httpx2 import Response
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import Project
+from ciris_scoring.database.project import Project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.serve.api.app import create_app
-from ciris_scoring.serve.api.connections import LimitedServer
-from ciris_scoring.serve.api.database import Database
-from ciris_scoring.serve.api.problems import TYPE
-from ciris_scoring.serve.api.server import listen
-from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.connections import LimitedServer
+from ciris_scoring.show.api.database import Database
+from ciris_scoring.show.api.problems import TYPE
+from ciris_scoring.show.api.server import listen
+from ciris_scoring.show.api.settings import Settings
 from conftest import Database as TestDatabase
 
 SCORING = "/api/v1/scoring"

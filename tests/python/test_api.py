@@ -34,21 +34,21 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from starlette.testclient import TestClient
 
 import command_line
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.errors import InputError
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
-from ciris_scoring.serve.api import database as database_module
-from ciris_scoring.serve.api import guard
-from ciris_scoring.serve.api.answers import CSV, JSON
-from ciris_scoring.serve.api.app import create_app
-from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.api.endpoints import api
-from ciris_scoring.serve.api.guard import MOST_CLIENTS, Limits, client_of
-from ciris_scoring.serve.api.lens import SORTED_BY
-from ciris_scoring.serve.api.problems import Problem
-from ciris_scoring.serve.api.settings import Settings, settings_of
+from ciris_scoring.show.api import database as database_module
+from ciris_scoring.show.api import guard
+from ciris_scoring.show.api.answers import CSV, JSON
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.endpoints import api
+from ciris_scoring.show.api.guard import MOST_CLIENTS, Limits, client_of
+from ciris_scoring.show.api.lens import SORTED_BY
+from ciris_scoring.show.api.problems import Problem
+from ciris_scoring.show.api.settings import Settings, settings_of
 from conftest import REPOSITORY, Database
 from html_text import cells
 from pipeline import SCORED_MARTS, wait_until

@@ -14,11 +14,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.responses import Response, StreamingResponse
 
-from ciris_scoring.serve.api import connections
-from ciris_scoring.serve.api.app import create_app
-from ciris_scoring.serve.api.connections import NotAgain
-from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.show.api import connections
+from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.connections import NotAgain
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.api.settings import Settings
 from serving import KEY, running
 
 HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "

@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from ciris_scoring.basics.as_of import resolve, text, traces_from
-from ciris_scoring.basics.errors import InputError, shown
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.as_of import resolve, text, traces_from
+from ciris_scoring.database.project import load_project
+from ciris_scoring.errors import InputError, shown
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab import run as lab

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from dbt.cli.main import dbtRunner
 
-from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import DbtFailed, ProfileError, RunRefused
-from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.database.dbt import read_relations
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.errors import DbtFailed, ProfileError, RunRefused
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from ciris_scoring.serve.explain import explain
+from ciris_scoring.show.explain import explain
 from command_line import at
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet

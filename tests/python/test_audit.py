@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ciris_scoring.audit import compare
-from ciris_scoring.basics.errors import InputError
+from ciris_scoring.errors import InputError
 from command_line import command, succeeded
 from conftest import Database, copy_of
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch

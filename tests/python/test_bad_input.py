@@ -20,7 +20,7 @@ import pytest
 from click.testing import Result
 from psycopg import sql
 
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.database.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation.fleet import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet

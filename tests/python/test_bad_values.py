@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from ciris_scoring.serve import explain, report
-from ciris_scoring.serve.api import endpoints
-from ciris_scoring.serve.api import pages as api_pages
-from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.spreadsheet import csv_cell, csv_text
+from ciris_scoring.show import explain, report
+from ciris_scoring.show.api import endpoints
+from ciris_scoring.show.api import pages as api_pages
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.spreadsheet import csv_cell, csv_text
 from command_line import at, invoke
 from conftest import Database
 from pipeline import MARTS

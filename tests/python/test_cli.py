@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import create_source_tables
 from ciris_scoring.lab import embedded
 from ciris_scoring.project_files import copy_project
 from command_line import command, invoke, refused, succeeded

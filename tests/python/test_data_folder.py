@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.errors import DatabaseError, InputError
 from ciris_scoring.lab import data_folder, embedded
 
 

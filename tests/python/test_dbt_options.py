@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.source_schema import create_source_tables
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, built, dbt, marts, refusal
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.source_schema import create_source_tables
+from ciris_scoring.errors import CirisError
 from ciris_scoring.lab import embedded
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_nasty_fleet, score, table_differences

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ciris_scoring.basics.terminal import aligned, fitted
+from ciris_scoring.database.terminal import aligned, fitted
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.serve.fleet_table import fleet_table
+from ciris_scoring.show.fleet_table import fleet_table
 from command_line import command
 from conftest import REPOSITORY
 from pipeline import MARTS, kept_parsed

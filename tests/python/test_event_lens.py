@@ -16,8 +16,8 @@ import psycopg
 
 import real_engine
 from ciris_scoring.audit.load import load
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import command

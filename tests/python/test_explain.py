@@ -16,16 +16,16 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
-from ciris_scoring.basics import decimals
-from ciris_scoring.basics.names import FACTORS
-from ciris_scoring.basics.project import Project, load_project
-from ciris_scoring.basics.terminal import width
+from ciris_scoring import numbers_as_text as decimals
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.database.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES, read_evidence
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.serve import explain as explain_module
-from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page
+from ciris_scoring.names import FACTORS
+from ciris_scoring.show import explain as explain_module
+from ciris_scoring.show.explain import PAGE_WIDTH, explain, page
 from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database
 from pipeline import MARTS, SCORED_MARTS

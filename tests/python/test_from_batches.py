@@ -12,7 +12,7 @@ from click.testing import Result
 
 from ciris_scoring.audit import from_batches
 from ciris_scoring.audit.load import load
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.project import load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 from command_line import command, invoke, succeeded

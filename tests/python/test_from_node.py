@@ -17,8 +17,8 @@ import real_engine
 from ciris_scoring.audit import node
 from ciris_scoring.audit.load import load
 from ciris_scoring.audit.node import copy_nodes
-from ciris_scoring.basics import project as projects
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database import project as projects
+from ciris_scoring.database.project import load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import command, invoke, refused, succeeded

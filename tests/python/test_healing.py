@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.database.connection import table_exists
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import PROGRAMS, Command, at
 from conftest import fresh_database

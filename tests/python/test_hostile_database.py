@@ -18,10 +18,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ciris_scoring.basics.connection import LIMITS_NOT_TO_INHERIT, connect
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.connection import LIMITS_NOT_TO_INHERIT, connect
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import create_source_tables
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import command, succeeded
 from conftest import REPOSITORY, Database, fresh_database

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ciris_scoring import init as init_module
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.project import load_project
 from ciris_scoring.project_files import PARTS
 from command_line import PROGRAMS, invoke, printed, succeeded
 from conftest import REPOSITORY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.options import INSTALL
+from ciris_scoring.cli.options import INSTALL
 from command_line import invoke, printed
 from conftest import REPOSITORY
 

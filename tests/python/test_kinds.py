@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS, Kind
+from ciris_scoring.kinds import ALERTS, FLAGS, KINDS, Kind
 from conftest import REPOSITORY
 from test_constants import SQL
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from cases.notation import Case, T, ago, traces
-from ciris_scoring.basics.as_of import text
+from ciris_scoring.database.as_of import text
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from pipeline import create_loose_sources, insert_rows, score

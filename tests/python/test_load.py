@@ -21,9 +21,9 @@ from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.audit.strict_json import KEYS_LIMIT
-from ciris_scoring.basics.project import Project, load_project
-from ciris_scoring.basics.run_lock import LOAD_LOCK
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.database.run_lock import LOAD_LOCK
+from ciris_scoring.database.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from command_line import command, refused, succeeded
 from conftest import DATA, REPOSITORY, Database
 from signed_batches import (

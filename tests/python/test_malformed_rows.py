@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring.basics.source_schema import SOURCE_TABLES
+from ciris_scoring.database.source_schema import SOURCE_TABLES
 from ciris_scoring.lab import embedded
 from conftest import Database
 from nasty_fleet import START, Row, nasty_fleet

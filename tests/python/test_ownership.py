@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ciris_scoring.audit.store import VERIFICATION_TABLE
-from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.ownership import ownership_faults
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.database.connection import connect
+from ciris_scoring.database.ownership import ownership_faults
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import Server
 from command_line import at, command, invoke, refused, succeeded
 from conftest import REPOSITORY

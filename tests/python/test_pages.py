@@ -27,11 +27,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import command_line
-from ciris_scoring.basics.decimals import cut
-from ciris_scoring.basics.errors import CirisError, InputError
-from ciris_scoring.basics.kinds import KINDS
-from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.basics.terminal import fitted
+from ciris_scoring.database.run_lock import run_lock
+from ciris_scoring.database.terminal import fitted
+from ciris_scoring.errors import CirisError, InputError
+from ciris_scoring.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.agents import SAMPLE as SAMPLE_AGENT
@@ -40,10 +39,11 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.score import Raised
 from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
-from ciris_scoring.serve import report
-from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.pages import charts, pages, words
-from ciris_scoring.serve.pages.links import ServedLinks
+from ciris_scoring.numbers_as_text import cut
+from ciris_scoring.show import report
+from ciris_scoring.show.api.database import Database as ServedDatabase
+from ciris_scoring.show.pages import charts, pages, words
+from ciris_scoring.show.pages.links import ServedLinks
 from conftest import Database
 from html_text import cells, elements, text_of
 from pipeline import MARTS

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.serve.api.settings import Settings
+from ciris_scoring.show.api.settings import Settings
 from command_line import command, refused
 from conftest import REPOSITORY, Database
 from serving import SCORING, asking, opened, problem, reader

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.project import load_project
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.lab.embedded import Server, write_profile
 from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from dbt_common.context import set_invocation_context
 
-from ciris_scoring.basics.dbt import parse
-from ciris_scoring.basics.project import Project, load_project
-from ciris_scoring.basics.relations import Place, Relations
+from ciris_scoring.cli.options import Place as PlaceOptions
+from ciris_scoring.database.dbt import parse
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.database.relations import Place, Relations
 from ciris_scoring.lab import embedded
-from ciris_scoring.options import Place as PlaceOptions
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 
@@ -114,7 +114,7 @@ def test_environment_names_project_profile_and_target_as_in_dbt(tmp_path, monkey
     given = set()
     with monkeypatch.context() as patch:
         patch.setattr("dbt.cli.main.dbtRunner.invoke", lambda self, words: given.update(words) or OUTCOME)
-        patch.setattr("ciris_scoring.basics.dbt.relations_of", lambda *_: Relations("new", {}))
+        patch.setattr("ciris_scoring.database.dbt.relations_of", lambda *_: Relations("new", {}))
         parse(found)
     assert {"--profile", "ciris_scoring", "--target", "new"} <= given
 
@@ -135,7 +135,7 @@ def noted_sample(scored_sample: Database) -> Database:
     """The scored sample, after a first command, which notes what dbt found."""
     place = ["--profiles-dir", scored_sample.profiles_dir, "--project-dir", REPOSITORY]
     subprocess.run(
-        [sys.executable, "-c", "from ciris_scoring.cli import main; main()", "fleet", *map(str, place)],
+        [sys.executable, "-c", "from ciris_scoring.cli.commands import main; main()", "fleet", *map(str, place)],
         capture_output=True,
         check=True,
     )
@@ -146,7 +146,7 @@ def noted_sample(scored_sample: Database) -> Database:
 def test_command_starts_without_importing_dbt(noted_sample: Database, command):
     """A verdict for another threshold than the published one needs numpy, which takes a tenth of a second."""
     program = (
-        "import sys; from ciris_scoring.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "import sys; from ciris_scoring.cli.commands import main; main(sys.argv[1:], standalone_mode=False);"
         "heavy = {'dbt', 'dbt_common', 'pandas', 'psycopg2', 'fastapi'} & sys.modules.keys();"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

@@ -16,9 +16,9 @@ import pytest
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.source_schema import create_source_tables
+from ciris_scoring.errors import InputError
 from command_line import command
 from conftest import Database
 from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, PROFILE, START, Agent, batch, standard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ciris_scoring.basics.as_of import text
+from ciris_scoring.database.as_of import text
 from command_line import succeeded
 from conftest import Database
 from nasty_fleet import START, nasty_fleet

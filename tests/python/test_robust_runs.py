@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring.basics.connection import one_row
+from ciris_scoring.database.connection import one_row
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import PROGRAMS, Command, at, invoke, refused

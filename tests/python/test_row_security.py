@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.connection import connect
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import create_source_tables
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.lab.embedded import Server
 from command_line import at, command, invoke, refused
 from conftest import REPOSITORY

@@ -11,8 +11,8 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.database.project import load_project
+from ciris_scoring.database.source_schema import create_source_tables
 from ciris_scoring.job.check import _asked
 from ciris_scoring.lab.simulation.events import create_engine_tables
 from command_line import command

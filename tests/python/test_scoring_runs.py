@@ -18,9 +18,9 @@ from click.testing import Result
 from psycopg.rows import dict_row
 
 import command_line
-from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
-from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.database.relations import Relations
+from ciris_scoring.database.run_lock import run_lock
+from ciris_scoring.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.job import notify
 from ciris_scoring.job import run as job
 from ciris_scoring.job.after_run import AfterRun
@@ -29,7 +29,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.alerts import AlertNews
 from ciris_scoring.marts.news import News
-from ciris_scoring.serve.pages import pages
+from ciris_scoring.show.pages import pages
 from command_line import succeeded
 from conftest import Database
 from pipeline import MARTS, score
@@ -77,7 +77,7 @@ def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
 
 
 def test_run_refused_by_another_run_is_logged(marts, small_fleet, monkeypatch):
-    monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("ciris_scoring.database.run_lock.LOCK_SECONDS", 0.1)
     with small_fleet.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
         score(small_fleet.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "refused" and "Another run is in progress" in newest(marts)["message"]

@@ -29,20 +29,20 @@ from prometheus_client.parser import text_string_to_metric_families
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
-from ciris_scoring.basics.decimals import cut
-from ciris_scoring.basics.kinds import ALERTS
-from ciris_scoring.basics.names import FACTORS
-from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.database.project import Project, load_project
+from ciris_scoring.kinds import ALERTS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
-from ciris_scoring.serve import explain as explain_module
-from ciris_scoring.serve import tables
-from ciris_scoring.serve.api.models import ScoreBase
-from ciris_scoring.serve.fleet_table import fleet_table
-from ciris_scoring.serve.pages import words as page_words
-from ciris_scoring.serve.report import read_report
-from ciris_scoring.serve.spreadsheet import json_text
+from ciris_scoring.names import FACTORS
+from ciris_scoring.numbers_as_text import cut
+from ciris_scoring.show import explain as explain_module
+from ciris_scoring.show import tables
+from ciris_scoring.show.api.models import ScoreBase
+from ciris_scoring.show.fleet_table import fleet_table
+from ciris_scoring.show.pages import words as page_words
+from ciris_scoring.show.report import read_report
+from ciris_scoring.show.spreadsheet import json_text
 from conftest import REPOSITORY, Database
 from html_text import cells, text_of, with_names
 from pipeline import MARTS, SCORED_MARTS, score

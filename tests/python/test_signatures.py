@@ -20,7 +20,7 @@ from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import Verifier
 from ciris_scoring.audit.strict_json import parse
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from real_engine import key_record, needs_engine, refusals
 from signed_batches import (
     COMPACT,

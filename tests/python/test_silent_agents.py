@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from cases.notation import TRACES_FROM, Case, T, ago, key, traces
-from ciris_scoring.basics.project import load_project
+from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.news import since_before
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.serve.explain import explain, page
-from ciris_scoring.serve.fleet_table import fleet_table
-from ciris_scoring.serve.report import read_report
+from ciris_scoring.show.explain import explain, page
+from ciris_scoring.show.fleet_table import fleet_table
+from ciris_scoring.show.report import read_report
 from conftest import REPOSITORY, Database
 from pipeline import (
     create_loose_sources,

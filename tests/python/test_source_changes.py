@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from ciris_scoring.basics.connection import one_row
+from ciris_scoring.database.connection import one_row
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import succeeded
 from test_bad_input import NEWEST, dbt, marts, refusal, run

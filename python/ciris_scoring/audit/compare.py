@@ -21,14 +21,14 @@ from ciris_scoring.audit.incoming import (
 )
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, read_keys, registered_key
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect, one_row
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
-from ciris_scoring.basics.source_shape import source_shape
-from ciris_scoring.basics.statements import column_list
-from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.source_schema import TRACE_COLUMNS
+from ciris_scoring.database.source_shape import source_shape
+from ciris_scoring.database.statements import column_list
+from ciris_scoring.database.terminal import aligned, fitted, plural, printable
+from ciris_scoring.errors import InputError
 from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000

@@ -12,11 +12,11 @@ from psycopg import sql
 
 from ciris_scoring.audit.incoming import has_run_kind
 from ciris_scoring.audit.load import load, report
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect, one_row
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import BATCHES_FOLDER, Project, project_option
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.project import BATCHES_FOLDER, Project, project_option
+from ciris_scoring.database.terminal import say
+from ciris_scoring.errors import InputError
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded

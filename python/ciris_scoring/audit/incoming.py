@@ -10,8 +10,8 @@ from psycopg import sql
 from ciris_scoring.audit.documents import Batch
 from ciris_scoring.audit.reasons import FOREIGN_KEY, Problem
 from ciris_scoring.audit.traces import VERDICT_COLUMNS
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
-from ciris_scoring.basics.statements import column_list
+from ciris_scoring.database.source_schema import TRACE_COLUMNS
+from ciris_scoring.database.statements import column_list
 
 LOADED_KEY = ("trace_id", "timestamp", "agent_id_hash")
 """Key of a loaded trace. It includes the agent, so that an agent cannot overwrite a trace of another agent."""

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from ciris_scoring.audit import base64_text, times
 from ciris_scoring.audit.reasons import BAD_KEY, Problem, Rejected
 from ciris_scoring.audit.strict_json import parse
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
+from ciris_scoring.database.source_schema import PUBLIC_KEY_COLUMNS
+from ciris_scoring.errors import InputError
 
 KEYS_FILE_LIMIT = 64 * 2**20
 KEYS_LIMIT = 10_000

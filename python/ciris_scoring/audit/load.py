@@ -15,12 +15,12 @@ from ciris_scoring.audit.pool import SMALL, processors, read_all
 from ciris_scoring.audit.reasons import Problem
 from ciris_scoring.audit.signatures import RULES, SCHEMAS, schema_of
 from ciris_scoring.audit.store import KnownBatch, Store
-from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.source_schema import RUN_KINDS
-from ciris_scoring.basics.terminal import aligned, plural, printable, say
-from ciris_scoring.basics.terminal import progress as show_progress
+from ciris_scoring.database.connection import connect
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.source_schema import RUN_KINDS
+from ciris_scoring.database.terminal import aligned, plural, printable, say
+from ciris_scoring.database.terminal import progress as show_progress
+from ciris_scoring.errors import InputError
 
 CHUNK_SIZE = 2**20
 """Size of a chunk in bytes: documents that one process verifies and one transaction writes. No document is split."""

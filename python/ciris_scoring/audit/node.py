@@ -17,12 +17,12 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import connect, one_row, table_exists
-from ciris_scoring.basics.errors import InputError, one_line
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.source_schema import SourceTable, create_source_tables
-from ciris_scoring.basics.terminal import plural
-from ciris_scoring.basics.terminal import progress as show_progress
+from ciris_scoring.database.connection import connect, one_row, table_exists
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.source_schema import SourceTable, create_source_tables
+from ciris_scoring.database.terminal import plural
+from ciris_scoring.database.terminal import progress as show_progress
+from ciris_scoring.errors import InputError, one_line
 
 MAGIC = b"SQLite format 3\0"
 """First bytes of every SQLite file."""

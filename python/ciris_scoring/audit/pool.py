@@ -11,7 +11,7 @@ from multiprocessing import get_context, parent_process
 
 from ciris_scoring.audit.documents import Batch, Document, read_document
 from ciris_scoring.audit.signatures import Verifier
-from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.errors import CirisError
 
 SMALL = 2 * 2**20
 """Total size of files in bytes up to which one process is faster, because starting processes takes time."""

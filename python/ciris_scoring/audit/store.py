@@ -23,11 +23,10 @@ from ciris_scoring.audit.incoming import (
 )
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, registered_key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, NOT_OF_PRODUCTION, REPLAYED_SIGNATURE, Problem
-from ciris_scoring.basics.connection import connect, table_exists
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.run_lock import LOAD_LOCK, take_in_turn
-from ciris_scoring.basics.source_schema import (
+from ciris_scoring.database.connection import connect, table_exists
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.run_lock import LOAD_LOCK, take_in_turn
+from ciris_scoring.database.source_schema import (
     BATCH_COLUMNS,
     PUBLIC_KEY_COLUMNS,
     SOURCE_TABLES,
@@ -35,7 +34,8 @@ from ciris_scoring.basics.source_schema import (
     SourceTable,
     create_source_tables,
 )
-from ciris_scoring.basics.statements import analyze, column_list
+from ciris_scoring.database.statements import analyze, column_list
+from ciris_scoring.errors import InputError
 
 VERIFICATION_TABLE = "covenant_trace_verification"
 _VERIFICATION = SourceTable(

@@ -13,8 +13,8 @@ import yaml
 from ciris_scoring.audit import reasons, times
 from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import FORMAT_VERSION, PROFILE, Verdict
-from ciris_scoring.basics.paths import own_project
-from ciris_scoring.basics.source_schema import DEPLOYMENT_TYPES, SOURCE_TABLES, TRACE_COLUMNS
+from ciris_scoring.database.source_schema import DEPLOYMENT_TYPES, SOURCE_TABLES, TRACE_COLUMNS
+from ciris_scoring.paths import own_project
 
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64

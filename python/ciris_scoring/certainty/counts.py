@@ -5,8 +5,8 @@ Seven rates have bad events among trials, and calibration has successes among ju
 
 import numpy as np
 
-from ciris_scoring.basics.components import COMPONENT_ROWS
-from ciris_scoring.basics.names import REQUIRED_FIELDS
+from ciris_scoring.kinds.components import COMPONENT_ROWS
+from ciris_scoring.names import REQUIRED_FIELDS
 from ciris_scoring.windows.inputs import Floats, Integers, PeriodSums
 
 RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)

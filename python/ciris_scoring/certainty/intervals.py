@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.components import COMPONENT_ROWS
-from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95
 from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.losses import loss_of_r, loss_of_rate, r_ceiling_loss, slope_of_loss
+from ciris_scoring.kinds.components import COMPONENT_ROWS
+from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
 from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Window, ratio
 from ciris_scoring.windows.rolling import between, running_total
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS, confidence_in_units

@@ -13,9 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from psycopg import sql
 
-from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.long_run import probability_reached, quantile
-from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.changes import behaviour_changes
 from ciris_scoring.certainty.counts import COUNTED
 from ciris_scoring.certainty.design_effects import (
@@ -31,6 +28,9 @@ from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, long_run
+from ciris_scoring.errors import StepError
+from ciris_scoring.long_run import probability_reached, quantile
+from ciris_scoring.names import FACTORS
 from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Places, Window
 from ciris_scoring.windows.reading import NUMBERED_AGENTS, Batch, BlockReader, readers
 from ciris_scoring.windows.rolling import between, running_total

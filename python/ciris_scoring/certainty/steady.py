@@ -14,12 +14,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
 from ciris_scoring.certainty.design_effects import FLEET_WEIGHT
 from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
 from ciris_scoring.certainty.losses import loss_of_rate, norm, r_ceiling_loss, slope_of_loss
+from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
 from ciris_scoring.windows.rolling import between, running_total
 from ciris_scoring.windows.sums import (

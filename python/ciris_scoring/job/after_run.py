@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import progress, say
+from ciris_scoring.database.relations import Relations
+from ciris_scoring.database.terminal import progress, say
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.job import notify
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
@@ -20,8 +20,8 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_verdicts, read_verdicts, shared_causes
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
-from ciris_scoring.serve.fleet_table import fleet_table
-from ciris_scoring.serve.spreadsheet import json_text
+from ciris_scoring.show.fleet_table import fleet_table
+from ciris_scoring.show.spreadsheet import json_text
 
 READ_BEFORE = (
     *("fct_fleet_capacity", "fct_capacity_alerts", "fct_red_flags"),
@@ -93,7 +93,7 @@ class AfterRun:
     def write_report(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Write the report if one is requested."""
         if self.report_file is not None:
-            from ciris_scoring.serve import report
+            from ciris_scoring.show import report
 
             report.write(report.read_report(connection, relations, None, json=False), self.report_file)
             progress(f"The report is in {self.report_file}.")

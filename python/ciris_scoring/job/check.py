@@ -7,15 +7,15 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import SEARCH_PATH, connect, one_row, schema_right, where
-from ciris_scoring.basics.dbt import invoke, parse
-from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.basics.ownership import ownership_faults
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.relations import Relations, relations_of
-from ciris_scoring.basics.source_schema import TIME_COLUMNS
-from ciris_scoring.basics.terminal import aligned, plural, printable
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.connection import SEARCH_PATH, connect, one_row, schema_right, where
+from ciris_scoring.database.dbt import invoke, parse
+from ciris_scoring.database.ownership import ownership_faults
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.relations import Relations, relations_of
+from ciris_scoring.database.source_schema import TIME_COLUMNS
+from ciris_scoring.database.terminal import aligned, plural, printable
+from ciris_scoring.errors import CirisError
 from ciris_scoring.job.run import empty_sources, resolve_as_of
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.permissions import permissions, threshold_warning

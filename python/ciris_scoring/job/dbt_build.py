@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from ciris_scoring.basics.dbt import core, invoke, parse
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.relations import PACKAGE, relations_of
-from ciris_scoring.basics.terminal import coloured, is_quiet, printable, say
-from ciris_scoring.basics.termination import is_interrupted
-from ciris_scoring.basics.variables import PREFIX
+from ciris_scoring.database.dbt import core, invoke, parse
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.relations import PACKAGE, relations_of
+from ciris_scoring.database.terminal import coloured, is_quiet, printable, say
+from ciris_scoring.database.termination import is_interrupted
+from ciris_scoring.database.variables import PREFIX
 
 _SHOWN = {"success": "ok", "pass": "ok", "warn": "WARN", "fail": "FAIL", "error": "ERROR"}
 _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}

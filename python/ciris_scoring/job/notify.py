@@ -11,12 +11,12 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 
-from ciris_scoring.basics.as_of import text as time_text
-from ciris_scoring.basics.errors import InputError, one_line
-from ciris_scoring.basics.terminal import printable, say
+from ciris_scoring.database.as_of import text as time_text
+from ciris_scoring.database.terminal import printable, say
+from ciris_scoring.errors import InputError, one_line
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts.news import News
-from ciris_scoring.serve.spreadsheet import json_text
+from ciris_scoring.show.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
 """Seconds without an answer after which a message counts as not sent."""

@@ -7,21 +7,21 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import (
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.connection import (
     LOST_HINT,
     connect,
     one_row,
     table_exists,
 )
-from ciris_scoring.basics.errors import DbtFailed, InputError
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.basics.source_shape import tables_read, traced_times
-from ciris_scoring.basics.terminal import progress as report
-from ciris_scoring.basics.terminal import say
-from ciris_scoring.basics.variables import PREFIX
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.relations import Relations
+from ciris_scoring.database.run_lock import run_lock
+from ciris_scoring.database.source_shape import tables_read, traced_times
+from ciris_scoring.database.terminal import progress as report
+from ciris_scoring.database.terminal import say
+from ciris_scoring.database.variables import PREFIX
+from ciris_scoring.errors import DbtFailed, InputError
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import RunRecord, logged

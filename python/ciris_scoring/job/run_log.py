@@ -15,8 +15,13 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import connect, errors_in_words, one_row
-from ciris_scoring.basics.errors import (
+from ciris_scoring.database.connection import connect, errors_in_words, one_row
+from ciris_scoring.database.ownership import ownership_faults
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.relations import Relations
+from ciris_scoring.database.statements import column_list
+from ciris_scoring.database.terminal import say
+from ciris_scoring.errors import (
     INTERRUPTED,
     CirisError,
     DatabaseError,
@@ -24,11 +29,6 @@ from ciris_scoring.basics.errors import (
     RunRefused,
     one_line,
 )
-from ciris_scoring.basics.ownership import ownership_faults
-from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.statements import column_list
-from ciris_scoring.basics.terminal import say
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from platformdirs.unix import Unix
 
-from ciris_scoring.basics.errors import InputError
+from ciris_scoring.errors import InputError
 
 NAME = "pgdata"
 NOTE = "pgdata-elsewhere"

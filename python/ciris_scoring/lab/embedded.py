@@ -29,9 +29,9 @@ import psycopg
 import yaml
 from psycopg import sql
 
-from ciris_scoring.basics.connection import SEARCH_PATH
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.project import STATE_FOLDER, Project, find_project, load_project
+from ciris_scoring.database.connection import SEARCH_PATH
+from ciris_scoring.database.project import STATE_FOLDER, Project, find_project, load_project
+from ciris_scoring.errors import DatabaseError
 from ciris_scoring.lab import data_folder
 
 with warnings.catch_warnings():

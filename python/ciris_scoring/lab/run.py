@@ -9,11 +9,11 @@ import click
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import connect, one_row, table_exists
-from ciris_scoring.basics.project import Project, project_option
-from ciris_scoring.basics.terminal import plural
-from ciris_scoring.basics.terminal import progress as report
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.connection import connect, one_row, table_exists
+from ciris_scoring.database.project import Project, project_option
+from ciris_scoring.database.terminal import plural
+from ciris_scoring.database.terminal import progress as report
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ciris_scoring.basics.names import NON_EXEMPT_ACTIONS
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.names import NON_EXEMPT_ACTIONS
 
 
 @dataclass(frozen=True, slots=True)

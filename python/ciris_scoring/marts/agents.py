@@ -7,8 +7,8 @@ import difflib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ciris_scoring.basics.names import HASH_SHOWN
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.names import HASH_SHOWN
 
 LONGEST_NAME = 200
 """Longest text, in characters, for which similar names are searched."""

@@ -4,9 +4,9 @@ same words that it does not exist."""
 from collections.abc import Sequence
 from datetime import datetime
 
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.errors import InputError, shown
-from ciris_scoring.basics.terminal import fitted, plural, printable
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.terminal import fitted, plural, printable
+from ciris_scoring.errors import InputError, shown
 from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.agents import WHOLE_HASH, Agent, whole_hash
 from ciris_scoring.marts.marts import Marts

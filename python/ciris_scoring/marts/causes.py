@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ciris_scoring.basics import decimals
-from ciris_scoring.basics.components import LOSS_WORDS
-from ciris_scoring.basics.terminal import fitted, plural
+from ciris_scoring import numbers_as_text as decimals
+from ciris_scoring.database.terminal import fitted, plural
+from ciris_scoring.kinds.components import LOSS_WORDS
 from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.score import NO_TRACES, at, day

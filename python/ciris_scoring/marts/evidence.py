@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ciris_scoring.basics.names import UNKNOWN_MODE
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.names import UNKNOWN_MODE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

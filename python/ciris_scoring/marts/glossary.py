@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from ciris_scoring.basics.paths import own_project
+from ciris_scoring.paths import own_project
 
 ENTRY = re.compile(r"\*\*(.+?)\.?\*\*,?(.*)", re.DOTALL)
 """Paragraph of an entry: the term in bold, then its meaning."""

@@ -14,10 +14,10 @@ import yaml
 from psycopg import sql
 from psycopg.rows import class_row, dict_row, tuple_row
 
-from ciris_scoring.basics.connection import has_right, one_row
-from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.paths import own_project
-from ciris_scoring.basics.relations import Relations
+from ciris_scoring.database.connection import has_right, one_row
+from ciris_scoring.database.relations import Relations
+from ciris_scoring.errors import DatabaseError
+from ciris_scoring.paths import own_project
 
 Kind = TypeVar("Kind")
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from ciris_scoring.basics.names import HASH_SHOWN
-from ciris_scoring.basics.terminal import plural
+from ciris_scoring.database.terminal import plural
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, AlertNews, last_traces
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.score import Score, day, title
+from ciris_scoring.names import HASH_SHOWN
 
 MOST_NAMED = 3
 """Number of agents that one line names. The others are only counted."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ciris_scoring.basics.terminal import inside_sentence
+from ciris_scoring.database.terminal import inside_sentence
 from ciris_scoring.marts.marts import Marts
 
 

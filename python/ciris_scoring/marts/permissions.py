@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from ciris_scoring.basics.connection import has_right, table_exists
-from ciris_scoring.basics.errors import DatabaseError, NoRight, shown
-from ciris_scoring.basics.terminal import plural
+from ciris_scoring.database.connection import has_right, table_exists
+from ciris_scoring.database.terminal import plural
+from ciris_scoring.errors import DatabaseError, NoRight, shown
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.score import Score

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from ciris_scoring.basics.source_schema import RUN_KINDS
+from ciris_scoring.database.source_schema import RUN_KINDS
 from ciris_scoring.marts.marts import Marts
 
 MOST_UNSCORED = 5

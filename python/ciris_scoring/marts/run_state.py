@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ciris_scoring.basics.connection import has_right
-from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
+from ciris_scoring.database.connection import has_right
+from ciris_scoring.database.run_lock import RUN_LOCK, is_held
 from ciris_scoring.marts.marts import Marts
 
 OUTCOMES = ("published", "failed", "interrupted", "unfinished")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from ciris_scoring.basics import decimals
-from ciris_scoring.basics.components import LOSS_WORDS
-from ciris_scoring.basics.kinds import KINDS
-from ciris_scoring.basics.names import FACTORS
-from ciris_scoring.basics.terminal import inside_sentence
+from ciris_scoring import numbers_as_text as decimals
+from ciris_scoring.database.terminal import inside_sentence
+from ciris_scoring.kinds import KINDS
+from ciris_scoring.kinds.components import LOSS_WORDS
+from ciris_scoring.names import FACTORS
 
 NO_TRACES = "no_traces"
 """Status of a silent agent: it had a score before and has sent no trace in the window (scoring.md §1)."""

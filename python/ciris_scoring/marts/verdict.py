@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from ciris_scoring.basics import decimals
-from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.basics.terminal import inside_sentence, plural
+from ciris_scoring import numbers_as_text as decimals
+from ciris_scoring.database.terminal import inside_sentence, plural
+from ciris_scoring.kinds import ALERTS, FLAGS
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.score import Raised, Score, at
 
@@ -77,7 +77,7 @@ def _probability(score: Score, threshold: float) -> float | None:
     if steady is None or log_sd is None or score.r_ceiling_loss is None:
         return None
     # numpy is imported only if another threshold is asked for, because it takes a tenth of a second.
-    from ciris_scoring.basics.long_run import probability_reached  # noqa: PLC0415
+    from ciris_scoring.long_run import probability_reached  # noqa: PLC0415
 
     return float(probability_reached(threshold, steady, log_sd, score.r_ceiling_loss))
 
@@ -90,7 +90,7 @@ def _missing_evidence(score: Score, threshold: float) -> str:
     steady, fixed_loss = score.capacity_score_steady, score.r_ceiling_loss
     if not steady or steady <= threshold or not score.grant_score or fixed_loss is None or not threshold:
         return "a grant needs a higher score"
-    from ciris_scoring.basics.long_run import log_loss  # noqa: PLC0415
+    from ciris_scoring.long_run import log_loss  # noqa: PLC0415
 
     at, at_score, at_grant = (log_loss(one, fixed_loss) for one in (threshold, steady, score.grant_score))
     times = float(((at_grant - at_score) / (at - at_score)) ** 2)

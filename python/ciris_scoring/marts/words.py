@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.components import COMPONENT_ROWS, LOSS_WORDS
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.kinds.components import COMPONENT_ROWS, LOSS_WORDS
 
 
 @dataclass(frozen=True)

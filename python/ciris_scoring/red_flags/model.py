@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import sql
 
-from ciris_scoring.basics.kinds import FLAGS
-from ciris_scoring.basics.statements import column_list
+from ciris_scoring.database.statements import column_list
+from ciris_scoring.kinds import FLAGS
 from ciris_scoring.red_flags.rules import Raised, raised_red_flags
 from ciris_scoring.windows.inputs import FIELDS
 from ciris_scoring.windows.session import Numbers, Session

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.decimals import percent, rounded
-from ciris_scoring.basics.kinds import FLAGS, Kind
+from ciris_scoring.kinds import FLAGS, Kind
+from ciris_scoring.numbers_as_text import percent, rounded
 from ciris_scoring.windows import inputs
 from ciris_scoring.windows.inputs import FIELDS, Booleans, Floats, Integers
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.kinds import FLAGS
+from ciris_scoring.kinds import FLAGS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

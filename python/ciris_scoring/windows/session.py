@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.statements import column_list
+from ciris_scoring.database.statements import column_list
+from ciris_scoring.errors import StepError
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 """Values of the placeholders of a statement, by name or in their order."""

@@ -6,9 +6,9 @@ import pandas as pd
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import table_exists
-from ciris_scoring.basics.ownership import refuse_untrusted_tables
-from ciris_scoring.basics.source_schema import (
+from ciris_scoring.database.connection import table_exists
+from ciris_scoring.database.ownership import refuse_untrusted_tables
+from ciris_scoring.database.source_schema import (
     DEFAULT_SCHEMA,
     ENGINE_TABLES,
     SOURCE_TABLES,

@@ -6,17 +6,17 @@ import pandas as pd
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import one_row
-from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.basics.source_schema import (
+from ciris_scoring.database.connection import one_row
+from ciris_scoring.database.source_schema import (
     DEFAULT_SCHEMA,
     SAME_NAMES,
     SOURCE_TABLES,
     add_keys,
     create_missing_tables,
 )
-from ciris_scoring.basics.statements import analyze
-from ciris_scoring.basics.terminal import plural
+from ciris_scoring.database.statements import analyze
+from ciris_scoring.database.terminal import plural
+from ciris_scoring.errors import CirisError
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events, write_events
 from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.lab.simulation.text_formats import copy_frames

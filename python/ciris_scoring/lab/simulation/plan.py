@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ciris_scoring.basics.errors import InputError
+from ciris_scoring.errors import InputError
 from ciris_scoring.lab.simulation.arrays import DAY, HOUR, NEVER, SECOND, Bits, Flags, Ints, Texts
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology
 from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream, mix, word

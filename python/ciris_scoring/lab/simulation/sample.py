@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import one_row
-from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SAME_NAMES
+from ciris_scoring.database.connection import one_row
+from ciris_scoring.database.source_schema import DEFAULT_SCHEMA, SAME_NAMES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ciris_scoring.basics.source_schema import BATCH_COLUMNS, DEFERRAL_COLUMNS, PUBLIC_KEY_COLUMNS
+from ciris_scoring.database.source_schema import BATCH_COLUMNS, DEFERRAL_COLUMNS, PUBLIC_KEY_COLUMNS
 from ciris_scoring.lab.simulation.arrays import DAY, HOUR, MINUTE, NEVER, SECOND
 from ciris_scoring.lab.simulation.columns import Column, frame, null_unless, times
 from ciris_scoring.lab.simulation.plan import RHYTHM, Plan

@@ -8,7 +8,7 @@ import pandas as pd
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.statements import column_list
+from ciris_scoring.database.statements import column_list
 
 _Texts = Sequence[str | None]
 """SQL values of a column as texts; None is null."""

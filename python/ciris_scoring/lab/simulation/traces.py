@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.simulation.arrays import DAY, SECOND, Flags, Texts
 from ciris_scoring.lab.simulation.columns import Column, frame, null_unless, nullable, times
 from ciris_scoring.lab.simulation.components import (

@@ -1,0 +1,324 @@
+"""psycopg connections to the target of a project, and messages for database errors."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import TupleRow, tuple_row
+
+from ciris_scoring.database.pooler import refuse_shared_sessions
+from ciris_scoring.database.project import Project
+from ciris_scoring.errors import DatabaseError, one_line
+
+APPLICATION_NAME = "ciris-scoring"
+# dbt's transactions use these settings too: macros/run/settings.sql gets them from for_macros.py.
+# SETTINGS_OF_VALUES change how values are parsed or printed.
+SETTINGS_OF_VALUES: Mapping[str, str] = {
+    "datestyle": "ISO,MDY",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "array_nulls": "on",
+    "row_security": "off",  # off: the server refuses a query instead of hiding rows from it
+}
+# Settings with fixed values, because a session could inherit other values from the role, the database or the server.
+SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {
+    **SETTINGS_OF_VALUES,
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    "default_transaction_read_only": "off",
+}
+# The server ends the query if this process is killed.
+CHECK_CLIENT = {"client_connection_check_interval": "1s"}
+# pg_catalog is safe: only PostgreSQL itself creates functions, operators and types there.
+SEARCH_PATH = "pg_catalog, pg_temp"
+SESSION_SETTINGS: Mapping[str, str] = {
+    **SETTINGS_NOT_TO_INHERIT,
+    **CHECK_CLIENT,
+    "search_path": SEARCH_PATH,
+    "timezone": "UTC",
+}
+# Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the
+# role may set it. After 60 s without traffic the server checks that the client still exists.
+LIMITS_NOT_TO_INHERIT: Mapping[str, str] = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "temp_file_limit": "-1",
+    "restrict_nonsystem_relation_kind": "",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "0",
+    "tcp_keepalives_count": "0",
+    "tcp_user_timeout": "0",
+}
+_LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
+# This statement runs before the search path is set, so every name and operator in it is qualified by its schema.
+LIFT_LIMITS = f"""
+select pg_catalog.set_config(limits.name, limits.value, false)
+from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
+where
+    pg_catalog.current_setting(limits.name, true) is not null
+    and (
+        limits.name operator(pg_catalog.<>) 'temp_file_limit'
+        or pg_catalog.has_parameter_privilege(limits.name, 'set')
+    )
+"""
+OLDEST_POSTGRESQL = 15
+"""Oldest supported version. ``LIFT_LIMITS`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
+
+
+def one_row(cursor: psycopg.Cursor) -> TupleRow:
+    """Return the only row of a query.
+
+    :raises ValueError: the query returned no row, or several.
+    """
+    [row] = cursor.fetchall()
+    return row
+
+
+def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, table: str) -> bool:
+    """Return whether a table or view exists."""
+    query = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
+    return bool(one_row(database.execute(query, [schema, table]))[0])
+
+
+def schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
+    """Return whether the role has a right on a schema, usage or create; None if the schema does not exist."""
+    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
+    has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
+    return has_right
+
+
+def has_right(connection: psycopg.Connection, *relations: tuple[str, str], right: str = "select") -> bool:
+    """Return whether tables or views exist, the role may use their schemas, and the role has a right on them.
+
+    :param relations: schema and name of each table or view.
+    """
+    query = """
+        select count(*)
+        from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
+        inner join pg_namespace as n on n.nspname = wanted.schema_name
+        inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
+        where has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, %s)
+    """
+    schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
+    cursor = connection.cursor(row_factory=tuple_row)
+    return one_row(cursor.execute(query, [schemas, names, right])) == (len(relations),)
+
+
+def where(project: Project) -> str:
+    """Return the name of the target's database for messages."""
+    credentials = project.credentials
+    return f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
+
+
+@contextlib.contextmanager
+def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
+    """Open a connection to the target, in autocommit mode and in UTC, and close it at the end of the block.
+
+    :param writes: whether the session writes; a standby is then refused.
+    :raises DatabaseError: the server is down, refuses the login, or is too old; the database is not in UTF8; a pooler
+        shares sessions; or a statement in the block fails.
+    """
+    try:
+        connection = _open(project.credentials)
+    except psycopg.OperationalError as error:
+        raise _login_error(project, error) from error
+    with connection, errors_in_words(project):
+        refuse_shared_sessions(connection, lambda: _open(project.credentials), where(project))
+        if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
+            raise DatabaseError(
+                f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
+                f"the project needs {OLDEST_POSTGRESQL} or newer."
+            )
+        prepare_session(connection, project)
+        if writes:
+            _refuse_standby(connection, project)
+        _check_encoding(connection, project)
+        yield connection
+
+
+def _open(credentials: Any) -> psycopg.Connection:
+    return psycopg.connect(**connection_options(credentials), autocommit=True)
+
+
+@contextlib.contextmanager
+def errors_in_words(project: Project) -> Iterator[None]:
+    """Turn each psycopg.Error inside the block into a DatabaseError with a hint.
+
+    :raises DatabaseError: a statement in the block fails.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _database_error(project, error) from error
+
+
+def connection_options(credentials: Any) -> dict[str, Any]:
+    """Return psycopg's options for dbt's credentials, including the password."""
+    same = (
+        *("host", "port", "user", "password", "connect_timeout"),
+        *("sslmode", "sslcert", "sslkey", "sslrootcert"),
+    )
+    options = {
+        **{name: getattr(credentials, name) for name in same},
+        "dbname": credentials.database,
+        # The connection is idle while dbt works. Keepalives prevent a firewall from closing it.
+        "keepalives_idle": credentials.keepalives_idle or 60,
+        "application_name": APPLICATION_NAME,
+        "client_encoding": "utf8",
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def prepare_session(
+    connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
+) -> None:
+    """Apply the settings of a session, and set the role of the target if it has one.
+
+    :raises DatabaseError: the role cannot be set.
+    """
+    connection.execute(session_statement(settings), prepare=False)
+    role = project.credentials.role
+    if role:
+        try:
+            connection.execute(f"set role {role}", prepare=False)  # not quoted, as in dbt
+        except psycopg.Error as error:
+            raise DatabaseError(
+                f"The role {role!r} of target {project.target_name!r} cannot be set: {one_line(error)}",
+                "dbt puts the role into SQL as it is written, so a name with capitals or hyphens needs quotes: "
+                f"""role: '"Score-er"'. The role must exist, and as a superuser: grant ROLE to """
+                f"{project.credentials.user};",
+            ) from error
+
+
+def session_statement(settings: Mapping[str, str]) -> sql.Composed:
+    """Return statements that remove inherited limits and apply settings."""
+    calls = [sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value) for name, value in settings.items()]
+    return sql.SQL("{}; select {}").format(sql.SQL(LIFT_LIMITS), sql.SQL(", ").join(calls))
+
+
+def _refuse_standby(connection: psycopg.Connection, project: Project) -> None:
+    if one_row(connection.execute("select pg_catalog.pg_is_in_recovery()")) == (True,):
+        raise DatabaseError(
+            f"{where(project)} is a standby, which can only be read.",
+            f"Connect to the primary: correct host and port of the target in {project.profiles_dir / 'profiles.yml'}.",
+        )
+
+
+def _check_encoding(connection: psycopg.Connection, project: Project) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise DatabaseError(
+            f"{where(project)} has the encoding {encoding}, but it must be UTF8, because names may be in any script.",
+            "Create a database with: create database NAME template template0 encoding 'UTF8'; Copy this database into "
+            "it with pg_dump and psql, and set dbname in the profile to NAME.",
+        )
+
+
+# --- Errors in words for people --------------------------------------------------------------------------------------
+
+_LOGIN_HINTS = {
+    "password authentication failed": "Correct user and password of the target in {profiles}.",
+    "no password supplied": "Set the password of the target in {profiles}.",
+    "pg_hba.conf": "The server's pg_hba.conf must admit this user to this database from here.",
+    'role "': "Create the role in the server, or correct the user of the target in {profiles}.",
+    "does not exist": "Create the database (createdb {database}), or correct dbname in {profiles}.",
+    "permission denied for database": "As its owner: grant connect on database {database} to {user};",
+}
+_UNSET_PASSWORD_HINT = "Set the environment variable that the target in {profiles} takes the password from."
+_UNREACHABLE_HINT = "Is PostgreSQL running there? Check host and port of the target in {profiles}."
+
+CONNECTIONS_BESIDE_THREADS = 3
+"""Connections of a run in addition to those of dbt's threads: for the lock, for dbt's hooks, and to find out what the
+run waits for."""
+_CONNECTIONS_HINT = (
+    f"A run needs as many connections as the target has threads, plus {CONNECTIONS_BESIDE_THREADS}. Raise the limit "
+    "(alter role ROLE connection limit N; alter database DATABASE connection limit N; max_connections of the server), "
+    "end other sessions, or lower threads in the profile; then run again."
+)
+_TEMP_FILE_HINT = (
+    "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
+    "temp_file_limit to ROLE; then run again."
+)
+_ROW_SECURITY_HINT = (
+    "Scores need all rows, so row-level security must not apply to the role. As a superuser: alter role ROLE "
+    "bypassrls; or let the run read a view that the owner of the table created."
+)
+# Texts in error messages of the server, each with the setting that caused the error.
+_LIMITS = {
+    "statement timeout": "statement_timeout",
+    "idle-in-transaction timeout": "idle_in_transaction_session_timeout",
+    "idle-session timeout": "idle_session_timeout",
+    "transaction timeout": "transaction_timeout",
+}
+_RIGHTS_HINT = (
+    "The role needs usage of the source schema and select on its tables, create on the database or on the schemas of "
+    "the project, and temporary on the database: grant it, then run again."
+)
+_HINTS_BY_TEXT = {
+    "permission denied for": _RIGHTS_HINT,
+    **{
+        text: f"The setting {name} ended this session or statement: raise it for the role, then run again."
+        for text, name in _LIMITS.items()
+    },
+    **dict.fromkeys(
+        ("too many connections for", "too many clients already", "remaining connection slots are reserved"),
+        _CONNECTIONS_HINT,
+    ),
+    "lock timeout": "Another session has locked a relation of the project for longer than ciris_lock_wait_seconds. "
+    "pg_stat_activity shows sessions with an open transaction (xact_start): end it, then run again.",
+    "temp_file_limit": _TEMP_FILE_HINT,
+    "row-level security policy": _ROW_SECURITY_HINT,
+    "query_wait_timeout": "The pooler has no free server connection: raise its default_pool_size (pool_size) to the "
+    "number of threads plus 4 or more, then run again.",
+    "query_timeout": "The pooler's setting query_timeout limits queries: raise it, then run again.",
+    "client_idle_timeout": "The pooler's setting client_idle_timeout ends idle sessions: raise it, then run again.",
+    "conflict with recovery": "The standby cancelled the query: raise max_standby_streaming_delay or set "
+    "hot_standby_feedback = on there, then try again.",
+}
+_HINTS_BY_STATE = {
+    "42501": _RIGHTS_HINT,
+    "53100": "Make room on the database's disk, then run again.",
+    "53200": "The server is out of memory: lower the variable ciris_scoring_work_mem, then run again.",
+    "53400": _TEMP_FILE_HINT,
+    "57014": "Somebody cancelled the statement, or a pooler did (query_timeout): run again.",
+    "40001": "Something else wrote to the same tables meanwhile: run again.",
+}
+LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
+
+
+def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseError:
+    credentials = project.credentials
+    reason = one_line(error).removeprefix("connection failed: ")
+    found = (hint for text, hint in _LOGIN_HINTS.items() if text in reason)
+    hint = hint_of(reason) or next(found, _UNREACHABLE_HINT)
+    if "password" in reason and "{{" in credentials.password:  # the variable of the password is not set
+        hint = _UNSET_PASSWORD_HINT
+    return DatabaseError(
+        f"Cannot connect to {where(project)} as {credentials.user!r}: {reason}",
+        hint.format(
+            profiles=project.profiles_dir / "profiles.yml",
+            database=credentials.database,
+            user=credentials.user,
+        ),
+    )
+
+
+def hint_of(message: str) -> str | None:
+    """Return the remedy if a message names a setting of the server or of a pooler, else None."""
+    return next((hint for text, hint in _HINTS_BY_TEXT.items() if text in message), None)
+
+
+def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
+    """Return a DatabaseError. Every statement is in a transaction, so a failed statement changes nothing."""
+    state = error.sqlstate or ""
+    lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
+    other = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
+    return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint_of(str(error)) or other)

@@ -1,0 +1,157 @@
+"""The FastAPI application: endpoints, middleware and error handlers."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from ciris_scoring.marts.asking import NotThere
+from ciris_scoring.show.api import docs, metrics, models, pages
+from ciris_scoring.show.api.answers import Answers
+from ciris_scoring.show.api.database import Database
+from ciris_scoring.show.api.endpoints import known_parameters, router
+from ciris_scoring.show.api.guard import SECURITY_HEADERS, Guard, PlainRequests, SecurityHeaders
+from ciris_scoring.show.api.pages import written
+from ciris_scoring.show.api.problems import Problem, not_there, shown
+from ciris_scoring.show.api.settings import Settings
+
+DESCRIPTION = """
+The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
+
+- Times are UTC, numbers at full precision, null where the mart has none.
+- Paths, names and nesting of scores, factors, history, alerts and parameters are those of the CIRIS lens API, so that
+  its clients work unchanged. Answers have additional members.
+- Errors are problem documents (RFC 9457) with a stable `type`.
+- Every answer about scores has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
+"""
+
+LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+TAGS = [
+    {"name": "scoring", "description": "Scores, the data behind them, and verdicts on permissions."},
+    {"name": "server", "description": "Whether the server works."},
+]
+
+
+def create_app(database: Database, settings: Settings) -> FastAPI:
+    """Create the application for an open database, which the caller closes."""
+    answers = Answers(database, settings)
+    registry = CollectorRegistry()
+    middleware = [
+        Middleware(PlainRequests),
+        Middleware(metrics.Counted, registry=registry),
+        Middleware(SecurityHeaders),
+    ]
+    if settings.origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=settings.origins,
+                allow_methods=["GET", "HEAD"],
+                allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
+                expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
+            )
+        )
+    middleware.append(Middleware(Guard, settings=settings))
+    app = FastAPI(
+        title="CIRIS scoring",
+        version=version("ciris-scoring"),
+        description=DESCRIPTION,
+        license_info=LICENSE,
+        openapi_tags=TAGS,
+        redirect_slashes=False,  # the target of a redirect may not exist behind a proxy
+        docs_url=None,  # FastAPI's docs page would load scripts from other servers
+        redoc_url=None,
+        middleware=middleware,
+        exception_handlers={
+            Problem: _answer_problem,
+            NotThere: _answer_not_there,
+            RequestValidationError: _answer_validation,
+            HTTPException: _answer_http,
+            Exception: _answer_bug,
+        },
+    )
+    app.state.answers = answers
+    app.state.registry = registry
+    for routes in (router, pages.router, docs.router, metrics.router):
+        app.include_router(routes, dependencies=[Depends(known_parameters)])
+    app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
+    return app
+
+
+async def _answer_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return written(request, error)
+
+
+async def _answer_not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotThere)
+    return written(request, not_there(error))
+
+
+async def _answer_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"parameter": ".".join(map(str, found["loc"][1:])), "message": _message(found)} for found in error.errors()
+    ]
+    detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
+    return written(request, Problem("bad-parameter", detail, errors=errors))
+
+
+MESSAGES = {
+    "missing": "is needed",
+    "int_parsing": "is {input}, which is not a whole number",
+    "int_parsing_size": "is {input}, which has too many digits",
+    "int_from_float": "is {input}, which is not a whole number",
+    "float_parsing": "is {input}, which is not a number",
+    "finite_number": "is {input}, which is not a number",
+    "greater_than_equal": "is {input}; the minimum is {ge}",
+    "less_than_equal": "is {input}; the maximum is {le}",
+    "literal_error": "is {input}; allowed are {expected}",
+    "string_pattern_mismatch": "is {input}, which does not have the form of its example",
+    "string_too_short": "is empty",
+    "string_too_long": "is {input}, longer than {max_length} characters",
+}
+"""Message for an invalid parameter, by the error type of the validator."""
+
+
+def _message(found: dict[str, Any]) -> str:
+    said = MESSAGES.get(found["type"], "is {input}, which is not acceptable")
+    return said.format(**{**found.get("ctx", {}), "input": shown(found.get("input"))})
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = Problem("not-found", f"There is nothing under {shown(request.url.path)}.")
+    if error.status_code == 405:
+        problem = Problem("method-not-allowed", "Ask with GET or HEAD.", {"Allow": "GET, HEAD"})
+    return written(request, problem)
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    """Answer an unexpected error. The traceback is in the server's log, not in the answer."""
+    response = written(request, Problem("internal", "The server failed; its log says where."))
+    # The middleware that adds the security headers does not run after an unexpected error.
+    response.headers.update({**SECURITY_HEADERS, **response.headers})
+    return response
+
+
+def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
+    document = FastAPI.openapi(app)
+    if "securitySchemes" not in document["components"]:
+        problem = models.ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+        document["components"]["schemas"] |= {**problem.pop("$defs", {}), "ProblemDocument": problem}
+        document["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "The API key."},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The API key."},
+        }
+        if settings.key is not None:
+            for path, operations in document["paths"].items():
+                if path.startswith("/api/"):
+                    operations["get"]["security"] = [{"bearer": []}, {"header": []}]
+    return document

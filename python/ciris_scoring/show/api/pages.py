@@ -1,0 +1,167 @@
+"""Routes of the web pages. Pages are cached like API answers, but for at most a minute."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BeforeValidator, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import AlertKind
+from ciris_scoring.show.api.answers import CSV
+from ciris_scoring.show.api.endpoints import IGNORED, After, AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.show.api.problems import Problem
+from ciris_scoring.show.pages import pages
+from ciris_scoring.show.pages.links import ServedLinks
+
+HTML = "text/html; charset=utf-8"
+KEPT_SECONDS = 60
+"""Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
+# Each page contains a content security policy for its own style and script. Only a header can forbid frames.
+POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
+LINKS = ServedLinks(frozenset({*RULES, *pages.OF_PARTS, pages.DEFERRALS}))
+
+
+router = APIRouter(include_in_schema=False)
+EMPTY_IS_NONE = BeforeValidator(lambda text: text or None)
+"""Validator for a parameter that a form may submit as an empty text."""
+Threshold = Annotated[Annotated[float, Field(ge=0, le=1)] | None, EMPTY_IS_NONE, Query()]
+WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
+Days = Annotated[int | None, Query(ge=1, le=3_660)]
+Offset = Annotated[int, Query(ge=0, le=10_000_000)]
+
+
+async def _at(
+    window_days: WindowDays = None, as_of: AskedAsOf = None, threshold: Threshold = None, days: Days = None
+) -> dict[str, Any]:
+    moment = time_asked("as_of", as_of or None)
+    return {"window_days": window_days, "as_of": moment, "threshold": threshold, "days": days}
+
+
+At = Annotated[dict[str, Any], Depends(_at)]
+"""Parameters of pages of scores: window, as-of, threshold, and days of history. Pages without a history accept the days
+too, because their links keep them."""
+
+TABLE = ("search", "verdict", "category", "alerts", "red_flags", "new", "factors", "page", "fold", "sort")
+"""Parameters with filters, page and order of the fleet table. The page's script reads them from the URL."""
+
+
+async def _answer(
+    request: Request, answers: TheAnswers, page: Callable[..., str], media_type: str = HTML, **asked: Any
+) -> Response:
+    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
+
+    def build(marts: Marts) -> bytes:
+        return page(marts.connection, marts.relations, links=links, **asked).encode()
+
+    try:
+        try:
+            publication = await answers.publication()
+        except Problem as problem:
+            if problem.kind != "not-published":
+                raise
+            # Without scores, the page describes the last run.
+            body = await run_in_threadpool(answers.read, build)
+            return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
+        minute = int(time.time() // KEPT_SECONDS)
+        key = ("page", minute, page.__name__, *asked.values())
+        response = await answers.answer(request, publication, build, media_type, key)
+    except pages.Instead as instead:
+        return Response(instead.html, instead.status, {"Cache-Control": "no-store", **POLICY}, HTML)
+    except Problem as problem:
+        return _problem_page(request, problem)
+    response.headers.update(POLICY)
+    return response
+
+
+def written(request: Request, problem: Problem) -> Response:
+    """Return a problem as a page if the client accepts HTML, otherwise as a problem document."""
+    is_page = "text/html" in request.headers.get("accept", "")
+    return _problem_page(request, problem) if is_page else problem.response()
+
+
+def _problem_page(request: Request, problem: Problem) -> Response:
+    text = pages.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
+    headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
+    return Response(text, problem.status, headers, HTML)
+
+
+def _up(request: Request) -> str:
+    """Return the relative path to the folder of the pages, because a proxy may serve them under any prefix."""
+    return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
+
+
+@router.get("/", openapi_extra={IGNORED: TABLE})
+async def _fleet_page(request: Request, answers: TheAnswers, at: At) -> Response:
+    return await _answer(request, answers, pages.fleet_page, **at)
+
+
+@router.get("/agent")
+async def _agent_page(request: Request, answers: TheAnswers, agent_id: str, at: At) -> Response:
+    return await _answer(request, answers, pages.agent_page, agent=agent_id, **at)
+
+
+@router.get("/agents/{agent_id:path}")
+async def _agent_address(request: Request, agent_id: str, at: At) -> Response:
+    """Redirect a short URL for sharing to the page of an agent. Relative links work only under the page's URL."""
+    query = [("agent_id", agent_id), *request.query_params.multi_items()]
+    return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
+
+
+@router.get("/evidence")
+async def _evidence_page(
+    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
+) -> Response:
+    asked = {"agent": agent_id, "component": component, "after": after, **at}
+    return await _answer(request, answers, pages.evidence_page, **asked)
+
+
+@router.get("/evidence.csv")
+async def _evidence_csv(request: Request, answers: TheAnswers, agent_id: str, component: str, at: At) -> Response:
+    asked = {"agent": agent_id, "component": component, **at}
+    media_type = f"{CSV}; charset=utf-8"
+    response = await _answer(request, answers, pages.evidence_csv, media_type, **asked)
+    if response.status_code == 200:
+        response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
+    return response
+
+
+@router.get("/red-flags")
+async def _red_flags_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
+    return await _answer(request, answers, pages.red_flags_page, agent=agent_id, **at)
+
+
+@router.get("/runs")
+async def _runs_page(request: Request, answers: TheAnswers) -> Response:
+    return await _answer(request, answers, pages.runs_page)
+
+
+@router.get("/alerts")
+async def _alerts_page(
+    request: Request,
+    answers: TheAnswers,
+    at: At,
+    kind: Annotated[AlertKind | None, EMPTY_IS_NONE, Query()] = None,
+    severity: Annotated[Literal["critical", "warning"] | None, EMPTY_IS_NONE, Query()] = None,
+    new: Annotated[date | None, EMPTY_IS_NONE, Query()] = None,
+    offset: Offset = 0,
+) -> Response:
+    asked = {"kind": kind, "severity": severity, "new": new, "offset": offset, **at}
+    return await _answer(request, answers, pages.alerts_page, **asked)
+
+
+@router.get("/glossary")
+async def _glossary_page(request: Request, answers: TheAnswers) -> Response:
+    return await _answer(request, answers, pages.glossary_page)
+
+
+@router.get("/parameters")
+async def _parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
+    return await _answer(request, answers, pages.parameters_page, window_days=window_days)

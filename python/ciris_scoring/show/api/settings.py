@@ -1,0 +1,91 @@
+"""Settings of the server, from the command line and the environment."""
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+
+from ciris_scoring.errors import InputError
+
+KEY_VARIABLE = "CIRIS_API_KEY"
+SHORTEST_KEY = 16
+REQUESTS_PER_MINUTE = 600
+"""Default rate limit per client if the server can be reached from other machines."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the server."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    key: str | None = field(default=None, repr=False)
+    """API key that clients must send, or None if no key is required."""
+    requests_per_minute: int = 0
+    """Maximum number of requests of a client per minute; 0 for no limit."""
+    origins: tuple[str, ...] = ()
+    """Origins whose web pages may read answers (CORS)."""
+    local_names_only: bool = True
+    """Whether to answer only requests whose Host header is a loopback name. This protects against DNS rebinding: a web
+    page whose host name leads to this machine could otherwise read the server.
+    """
+    connections: int = 8
+    statement_timeout: float = 15
+    """Maximum duration of a query in seconds."""
+    version_seconds: float = 1
+    """Seconds after which the server checks for a new publication."""
+    cache_bytes: int = 64 * 2**20
+    """Size of the cache of answers in bytes."""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server on the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def settings_of(
+    host: str,
+    port: int,
+    no_auth: bool,
+    requests_per_minute: int | None,
+    origins: tuple[str, ...],
+    cache_mb: int,
+) -> Settings:
+    """Return the settings for options of the command line. The key comes from the environment.
+
+    :raises InputError: a key is required and missing, the key is weak, or an origin is invalid.
+    """
+    local = is_loopback(host)
+    key = os.environ.get(KEY_VARIABLE) or None
+    if no_auth:
+        key = None
+    elif key is None and not local:
+        raise InputError(
+            f"{host} can be reached from other machines, and no API key is set.",
+            f"Set the environment variable {KEY_VARIABLE}, serve on 127.0.0.1, or use --no-auth.",
+        )
+    if key is not None and (len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()):
+        raise InputError(
+            f"The API key in {KEY_VARIABLE} must have at least {SHORTEST_KEY} printable ASCII characters.",
+            "Make one, for example: openssl rand -hex 32",
+        )
+    for origin in origins:
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
+            raise InputError(
+                f"--origin is {origin!r}, which is not an origin.",
+                "Write scheme, host and port only: https://example.org",
+            )
+    if requests_per_minute is None:
+        requests_per_minute = 0 if local else REQUESTS_PER_MINUTE
+    return Settings(
+        host=host,
+        port=port,
+        key=key,
+        requests_per_minute=requests_per_minute,
+        origins=origins,
+        local_names_only=local and key is None and not no_auth,
+        cache_bytes=cache_mb * 2**20,
+    )

@@ -1,0 +1,130 @@
+"""Targets of the links in a page: URLs of the server, or anchors within the HTML report."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from urllib.parse import urlencode
+
+from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.marts.agents import whole_hash
+
+PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
+
+
+@dataclass(frozen=True)
+class ServedLinks:
+    """Links between the pages of a server. They are relative to the folder in which all pages are, because a proxy may
+    serve it under any path."""
+
+    evidence_components: frozenset[str] = frozenset()
+    """Components for which the server has a page of traces."""
+    as_of: datetime | None = None
+    """As-of of the linked pages; None for the newest."""
+    days: int | None = None
+    """Days of history on the linked pages; None for the default."""
+    threshold: float | None = None
+    """See `verdict`."""
+
+    def at(self, as_of: datetime | None) -> "ServedLinks":
+        """Return the links to the same pages at another as-of; None for the newest as-of."""
+        return replace(self, as_of=as_of)
+
+    def fleet(self, window_days: int) -> str:
+        """Return the link to the fleet."""
+        return f"./?{self._query(window_days=window_days)}"
+
+    def agent(self, agent_id_hash: str, window_days: int) -> str:
+        """Return the link to an agent. The hash is in the query, because a path cannot contain all characters."""
+        return f"agent?{self._query(agent_id=whole_hash(agent_id_hash), window_days=window_days)}"
+
+    def _query(self, **values: str | int | date) -> str:
+        as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
+        more = {"days": self.days, "threshold": self.threshold}
+        return urlencode({**values, **as_of, **{name: value for name, value in more.items() if value is not None}})
+
+    def alerts(self, window_days: int, **more: str | int | date) -> str:
+        """Return the link to the alerts, with additional query parameters."""
+        return f"alerts?{self._query(window_days=window_days, **more)}"
+
+    def evidence(
+        self,
+        agent_id_hash: str,
+        component: str,
+        as_of: datetime,
+        window_days: int,
+        *,
+        page: str = "evidence",
+        **more: str,
+    ) -> str | None:
+        """Return the link to the page (evidence) or the file (evidence.csv) of the traces that lowered a component, or
+        None if there is no such page."""
+        if component not in self.evidence_components:
+            return None
+        asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}
+        return f"{page}?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
+
+    def red_flags(self, window_days: int, agent_id_hash: str | None = None) -> str:
+        """Return the link to the red flags of all agents or of one agent."""
+        agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
+        return f"red-flags?{self._query(**agent, window_days=window_days)}"
+
+    def glossary(self, place: str) -> str:
+        """Return the link to a term of the glossary."""
+        return f"glossary#g-{place}"
+
+    def first(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the top of a page, by title."""
+        alerts, red_flags = self.alerts(window_days), self.red_flags(window_days)
+        return {"Fleet": self.fleet(window_days), "Alerts": alerts, "Red flags": red_flags}
+
+    def more(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the end of a page, by title."""
+        parameters = f"parameters?{urlencode({'window_days': window_days})}"
+        return {"Runs and data": "runs", "Parameters": parameters, "Glossary": "glossary", "API": "docs"}
+
+    def csv(self, window_days: int) -> str:
+        """Return the link to the fleet as CSV, which the API makes."""
+        asked = replace(self, days=None)._query(format="csv", sort="attention", window_days=window_days)
+        return f"api/v1/scoring/capacity/fleet?{asked}"
+
+
+@dataclass(frozen=True)
+class ReportLinks:
+    """Links within the HTML report."""
+
+    places: dict[str, str] = field(default_factory=dict)
+    """Anchors of the agents in the report, by hash."""
+
+    @classmethod
+    def to(cls, agents: list[str]) -> "ReportLinks":
+        """Create the links with an anchor for each agent: its hash if that is letters and digits, else a number."""
+        places = {agent: agent if PLAIN.fullmatch(agent) else f"agent-{i}" for i, agent in enumerate(agents)}
+        return cls(places)
+
+    def fleet(self, window_days: int) -> str:
+        """Return the link to the fleet."""
+        return "#fleet"
+
+    def agent(self, agent_id_hash: str, window_days: int) -> str:
+        """Return the link to an agent's section, or to the fleet if the report has no such section."""
+        return f"#{self.places.get(agent_id_hash, 'fleet')}"
+
+    def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
+        """Return None, because the report does not contain traces."""
+        return None
+
+    def glossary(self, place: str) -> str:
+        """Return the link to a term of the glossary."""
+        return f"#g-{place}"
+
+    def first(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the top of the report, by title."""
+        return {"Fleet": "#fleet", "Alerts": "#raised"}
+
+    def more(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the end of the report, by title."""
+        return {"Parameters": "#parameters", "Glossary": "#glossary"}
+
+
+Links = ServedLinks | ReportLinks
