@@ -51,24 +51,19 @@ def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
     assert table(marts) == ["No agent has a row at 2026-06-15T00:00:00Z: the fleet table is empty."]
 
 
-@pytest.mark.parametrize(
-    ("columns", "fitting"),
-    [("80", {"change"}), ("", {"change", "sure", "steady"}), ("200", {"change", "sure", "steady", "I_int"})],
-)
-def test_the_table_fits_the_terminal(marts, monkeypatch, columns, fitting):
-    """Without a terminal the table is at most 140 characters wide. At 80 it has score, category, cause and verdict."""
+@pytest.mark.parametrize(("columns", "is_beside"), [("80", False), ("", True), ("200", True)])
+def test_the_table_fits_the_terminal(marts, monkeypatch, columns, is_beside):
+    """Without a terminal the table is at most 120 characters wide. In a narrow one the cause is below the agent."""
     rename(marts, "Sprout", "An agent with a name that goes on and on and never ends", "e" * 64)
     monkeypatch.setenv("COLUMNS", columns)
     lines = table(marts)
-    assert max(map(width, lines)) <= int(columns or 140)
-    [heading] = [number for number, line in enumerate(lines) if line.startswith("agent ")]
-    assert re.match("agent +capacity score +category +verdict ", lines[heading])
-    assert set(lines[heading].split()) & {"I_int", "change", "sure", "steady"} == fitting
-    assert ("An agent with a name that" in "\n".join(lines)) == (columns == "200")
+    assert max(map(width, lines)) <= int(columns or 120)
+    [heading] = [line for line in lines if line.startswith("agent ")]
+    assert heading.split() == ["agent", "capacity", "score", "category", "verdict", *["why"] * is_beside]
     [row] = [number for number, line in enumerate(lines) if line.startswith("Mire ")]
-    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.08\] +High Fragility +suspend ", lines[row])
-    cause = lines[row + 1]
-    assert cause.startswith("    Stuck in a fragile episode (rigidity)")
+    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.08\] +High Fragility +suspend ?", lines[row])
+    cause = lines[row][lines[row].index("suspend") + 10 :] if is_beside else lines[row + 1]
+    assert cause.strip().startswith("Stuck in a fragile episode (rigidity)")
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(marts):
@@ -91,10 +86,8 @@ HOSTILE_NAMES = [
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
 def test_names_and_hashes_do_not_shift_columns(marts, name):
-    plain = table(marts)
     rename(marts, "Hush", name, name)
     lines = table(marts)
-    assert len(lines) == len(plain)
     verdicts = [re.search("  (verdict|review|withhold|suspend|wait|grant) ", line) for line in lines if line[:1] != " "]
     starts = [wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts if found]
     assert len(starts) == 15 and len(set(starts)) == 1

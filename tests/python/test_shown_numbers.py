@@ -617,7 +617,6 @@ def terminal(at: At) -> Iterator[Shown]:
     lines = text.splitlines()
     [heading] = [line for line in lines if line.startswith("agent ")]
     columns = {"capacity score": "capacity_score", "category": "category_label", "verdict": "verdict"}
-    columns["steady score"] = "capacity_score_steady"
     for line in lines:
         if found := re.match(r"\w+ \((\w{8})\) ", line):
             for name, column in columns.items():

@@ -2,9 +2,7 @@
 first."""
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple
 
 import psycopg
 
@@ -14,70 +12,31 @@ from ciris_scoring.database.relations import Relations
 from ciris_scoring.database.terminal import aligned, columns, fitted, painted, plural, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
-from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.news import since_before
 from ciris_scoring.marts.parameters import categories, windows
 from ciris_scoring.marts.permissions import meant, permissions, words
 from ciris_scoring.marts.score import Score
-from ciris_scoring.marts.verdict import SIMULATED, VERDICTS, Verdict, percent_sure, verdict
-from ciris_scoring.names import FACTORS, HASH_SHOWN, Estimate
+from ciris_scoring.marts.verdict import VERDICTS, verdict
+from ciris_scoring.names import HASH_SHOWN, Estimate
 from ciris_scoring.show.pages.words import interval
 
 MAX_ROWS = 40
 """Maximum number of agents in the table that a run prints. The other agents are only counted."""
-MAX_CAUSES = 10
-"""Number of agents at the top of the table below which the cause is printed, if the verdict is withhold, suspend or
-review."""
 VERDICT_COLOURS = {"suspend": "red", "withhold": "red", "review": "yellow", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal. The verdict `keep` has no colour."""
 
-AGENT_WIDTH = 20
-"""Smallest width of the agents' column. It is wider if there is room."""
-RAISED_WIDTH = 24
-WIDE = 140
+AGENT_WIDTH = 24
+"""Largest width of the agents' column."""
+WHY_WIDTH = 40
+"""Smallest width of the last column. In a narrower terminal the cause is printed below the agent."""
+WIDE = 120
 """Width of the table in columns if the width of the terminal is unknown."""
-
-
-class Column(NamedTuple):
-    """A column of the table."""
-
-    heading: str
-    cell: Callable[[Score, Verdict], str]
-    goes: int
-    """Order in which columns are dropped if the terminal is too narrow, the lowest number first. A column with 0 is
-    never dropped."""
-
-
-def _factor(column: str) -> Callable[[Score, Verdict], str]:
-    return lambda score, _: "-" if getattr(score, column) is None else decimals.score(getattr(score, column))
-
-
-def _change(score: Score, _: Verdict) -> str:
-    return "-" if score.change is None else decimals.change(score.change)
-
-
-def _sure(_: Score, verdict: Verdict) -> str:
-    return "-" if verdict.probability is None else f"{percent_sure(verdict.probability)} %"
 
 
 def painted_verdict(text: str) -> str:
     """Return a verdict in its colour if stdout is a terminal."""
     return painted(text, VERDICT_COLOURS.get(text.strip().lower()))
-
-
-COLUMNS = (
-    Column("capacity score", lambda score, _: _limited(score, "capacity_score"), 0),
-    Column("category", lambda score, _: "silent" if score.is_silent else score.category_label or "-", 0),
-    Column("verdict", lambda _, verdict: verdict.verdict, 0),
-    Column("change", _change, 7),
-    Column("sure", _sure, 6),
-    Column("steady score", lambda score, _: _limited(score, "capacity_score_steady"), 5),
-    Column("status", lambda score, _: score.score_status, 3),
-    *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
-    Column("weakest", lambda score, _: score.weakest_factor or "-", 2),
-    Column("alerts, red flags", lambda score, _: _listed([one.name for one in score.raised]), 4),
-)
 
 
 def fleet_table(
@@ -133,8 +92,6 @@ def fleet_table(
         lines.append(f"{alert.kind}: {label}, without a score in this window. {printable(alert.message)}")
     if len(without_row) > MAX_ROWS:
         lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
-    if scores:
-        lines += wrapped(f"sure: the steady score reaches the threshold; {SIMULATED}.", room)
     if window_days is None:
         others = [one for one in lengths if one != chosen.window_days]
         lines += [f"The window of {one} days: ciris-scoring fleet --window-days {one}" for one in others]
@@ -142,48 +99,39 @@ def fleet_table(
 
 
 def _agents(scores: list[Score], threshold: float | None, most: int | None, room: int) -> list[str]:
-    """Return the lines of the table. Below each of the first agents that need attention is the cause of its score."""
+    """Return the lines of the table: agent, capacity score, category, verdict, and why."""
     bearers = Counter(map(_outlined, scores))
     scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
     shown = [(score, verdict(score, threshold)) for score in scores[:most]]
     if not shown:
         return ["No agent has a trace in this window."]
-
-    def labelled(columns: int) -> list[str]:
-        return [shown_label(score, columns, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
-
-    cells: list[tuple[str, list[str], int]] = [
-        ("agent", labelled(AGENT_WIDTH), 0),
-        *((column.heading, [column.cell(*one) for one in shown], column.goes) for column in COLUMNS),
+    rows = [
+        (
+            shown_label(score, is_alone=bearers[_outlined(score)] == 1),
+            _limited(score, "capacity_score"),
+            "silent" if score.is_silent else score.category_label or "-",
+            on.verdict,
+        )
+        for score, on in shown
     ]
-    while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
-        first = min((goes for *_, goes in cells if goes), default=0)
-        if not first:
-            break
-        cells = [column for column in cells if column[2] != first]
-    spare = room - sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells[1:])
-    cells[0] = ("agent", labelled(max(spare, AGENT_WIDTH)), 0)
-    names = [name for name, *_ in cells]
-    rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
-    table = aligned(names, rows, {*FACTORS, "change", "sure"}, {"verdict": painted_verdict})
-    lines = table[:2]
-    for number, (line, (score, on)) in enumerate(zip(table[2:], shown, strict=True)):
-        lines.append(line)
-        if number < MAX_CAUSES and on.verdict in ("withhold", "suspend", "review") and score.cause != NOTHING:
-            lines += wrapped(f"    {printable(on.cause(score))}", room)
+    causes = [printable(on.cause(score)) for score, on in shown]
+    headings = ("agent", "capacity score", "category", "verdict")
+    table = aligned(headings, rows, paint={"verdict": painted_verdict})
+    spare = room - width(table[1]) - 2
+    if spare < WHY_WIDTH:
+        lines = table[:2]
+        for line, why in zip(table[2:], causes, strict=True):
+            lines += [line, *wrapped(f"    {why}", room)]
+    else:
+        with_why: list[tuple[str, ...]] = []
+        for row, why in zip(rows, causes, strict=True):
+            first, *further = wrapped(why, spare)
+            with_why.append((*row, first))
+            with_why += [("", "", "", "", text.strip()) for text in further]
+        lines = aligned((*headings, "why"), with_why, paint={"verdict": painted_verdict})
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     return lines
-
-
-def _listed(items: list[str]) -> str:
-    """Join as many items as fit into the column, and add the number of the other items."""
-    for shown in range(len(items), -1, -1):
-        not_shown = [f"+{len(items) - shown}"] if shown < len(items) else []
-        listed = ", ".join(items[:shown] + not_shown)
-        if width(listed) <= RAISED_WIDTH:
-            return listed
-    return ""
 
 
 def _limited(score: Score, column: str) -> str:
