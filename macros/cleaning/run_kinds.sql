@@ -6,40 +6,42 @@
   jsonb_path_exists({{ models }}, '$.**{0 to 3} ? (@ like_regex "[mM][oO][cC][kK]")')
 {%- endmacro %}
 
+{#- Path of the texts, numbers and booleans at a path of a jsonb value. -#}
+{% macro words_of_path(path) -%}
+  {{ path }} ? (@.type() != "array" && @.type() != "object" && @.type() != "null")
+{%- endmacro %}
+
 {#- Words at a path of a jsonb value: its texts, numbers and booleans, trimmed and in upper case. -#}
 {% macro words_at(value, path) -%}
   array(
     select {{ clean_word("(found.word #>> '{}')") }}
-    from jsonb_path_query({{ value }}, '{{ path }} ? (@.type() != "array" && @.type() != "object" && @.type() != "null")')
-      as found (word)
+    from jsonb_path_query({{ value }}, '{{ words_of_path(path) }}') as found (word)
   )
 {%- endmacro %}
 
-{#- Run kind by marks that may say that the trace is not of production: a jsonb object with an array of values by name of
-    the mark, or an array of such objects. From trace format 2.8.0 on, deployment_type does not say that a trace is of a
-    mock model or of a test. -#}
+{#- Run kind by marks that may say that the trace is not of production: a column with a jsonb object that has an array of
+    values by name of the mark, or with an array of such objects. From trace format 2.8.0 on, deployment_type does not say
+    that a trace is of a mock model or of a test. No subquery contains another one, because Citus would not run it on the
+    workers. -#}
 {% macro run_kind_by(marks) -%}
-  (
-    select
-      case
-        when 'MOCK' = any(said.run_kinds || said.deployment_types) then 'mock'
-        when 'PRODUCTION' <> any(said.run_kinds)
-          or said.deployment_types && array['{{ constant('deployment_types', {}).get('test', []) | join("', '") | upper }}']
-          then 'test'
-        else 'production'
-      end
-    from (
-      select
-        {{ words_at(marks, '$[*].run_kind[*].**{0 to 3}') }} as run_kinds,
-        case
-          when not exists (
-            select 1
-            from unnest({{ words_at(marks, '$[*].trace_format_version[*].**{0 to 3}') }}) as found (version)
-            where (regexp_match(found.version, '^([0-9]{1,6})[.]([0-9]{1,6})'))::integer[] >= '{2,8}'
-          ) then {{ words_at(marks, '$[*].deployment_type[*].**{0 to 3}') }}
-        end as deployment_types
-    ) as said
-  )
+  {%- set run_kinds = words_at(marks, '$[*].run_kind[*].**{0 to 3}') -%}
+  {%- set deployment_types -%}
+    case
+      when not exists (
+        select 1
+        from jsonb_path_query({{ marks }}, '{{ words_of_path('$[*].trace_format_version[*].**{0 to 3}') }}') as found (word)
+        where
+          (regexp_match({{ clean_word("(found.word #>> '{}')") }}, '^([0-9]{1,6})[.]([0-9]{1,6})'))::integer[] >= '{2,8}'
+      ) then {{ words_at(marks, '$[*].deployment_type[*].**{0 to 3}') }}
+    end
+  {%- endset -%}
+  case
+    when 'MOCK' = any({{ run_kinds }} || {{ deployment_types }}) then 'mock'
+    when 'PRODUCTION' <> any({{ run_kinds }})
+      or {{ deployment_types }} && array['{{ constant('deployment_types', {}).get('test', []) | join("', '") | upper }}']
+      then 'test'
+    else 'production'
+  end
 {%- endmacro %}
 
 {#- Names of marks that state a run kind. The last one is an object that contains the others. -#}
@@ -69,7 +71,13 @@
   coalesce('production' collate "C" <> any(array[{{ (columns + ['null']) | reject('equalto', 'trace_format_version') | join('::text, ') }}::text]), false)
 {%- endmacro %}
 
-{#- Run kind of a row of covenant_traces. -#}
+{#- The rows of covenant_traces with their marks (ciris_marks). The marks are a column, because Citus runs only immutable
+    functions in FROM, and the functions that make jsonb are not immutable. -#}
+{% macro with_marks(table) -%}
+  (select *, {{ marks_in(stated_marks('covenant_traces')) }} as ciris_marks from {{ table }}) as traces
+{%- endmacro %}
+
+{#- Run kind of a row of covenant_traces (with_marks). -#}
 {% macro run_kind_of_row() -%}
   {%- set columns = stated_marks('covenant_traces') -%}
   case
@@ -77,7 +85,7 @@
     {%- for column in ['models_used', 'model'] if column in source_types('covenant_traces') %}
     when {{ names_mock('to_jsonb(' ~ column ~ ')') }} then 'mock'
     {%- endfor %}
-    when {{ says_more(columns) }} then {{ run_kind_by(marks_in(columns)) }}
+    when {{ says_more(columns) }} then {{ run_kind_by('ciris_marks') }}
     else 'production'
   end
 {%- endmacro %}
@@ -102,7 +110,7 @@
   {%- set events = source_if_there('trace_events', source_shape()) -%}
   {%- if events is none %}
   select "timestamp"::timestamptz as traced_at, {{ run_kind_of_row() }} as run_kind
-  from {{ source('cirislens', 'covenant_traces') }}
+  from {{ with_marks(source('cirislens', 'covenant_traces')) }}
   {%- else %}
   select traced_at, case when is_mock then 'mock' when marks is null then 'production' else {{ run_kind_by('marks') }} end as run_kind
   from (

@@ -105,3 +105,15 @@
     {%- endif -%}
   {%- endfor -%}
 {% endmacro %}
+
+{#- Column of the agent of traces that are being checked, for `partition by` and joins. On a cluster it is the distribution
+    column as it was sent, which is the agent of every trace that has one. -#}
+{% macro sent_agent() %}
+  {{ return('agent_id_hash_as_sent' if is_distributed() else 'agent_id_hash') }}
+{% endmacro %}
+
+{#- Null in place of the empty agent_id_hash of a row without an agent. On a cluster it is computed, because Citus on
+    PostgreSQL 15 and 16 refuses an outer join under a condition that is constant, such as null = 'agent'. -#}
+{% macro null_agent() -%}
+  {{ "nullif(agent_id_hash, '')" if is_distributed() else 'null::text' }}
+{%- endmacro %}

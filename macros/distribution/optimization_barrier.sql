@@ -6,3 +6,9 @@
 {% macro optimization_barrier(looked_up=false) -%}
   {%- if not is_distributed() -%} offset bigint '0' {%- elif not looked_up -%} order by 1 + 0 {%- endif -%}
 {%- endmacro %}
+
+{#- Keyword of a CTE that several subqueries read. PostgreSQL computes such a CTE once. On a cluster its rows would then be
+    on the coordinator, so it is computed with each of these subqueries on the workers. -#}
+{% macro on_workers() -%}
+  {{ 'not materialized' if is_distributed() }}
+{%- endmacro %}

@@ -35,13 +35,13 @@
   hashtextextended({{ trace_id }}, {{ -1 if is_trace_one_row() else 'coalesce(' ~ audit_sequence_number ~ ', -1)' }})
 {%- endmacro %}
 
-{#- Hash of production's key (trace_id, timestamp), agent and audit number. -#}
-{% macro occurrence_id() -%}
+{#- Hash of production's key (trace_id, timestamp), agent and audit number. agent: SQL expression of the agent. -#}
+{% macro occurrence_id(agent) -%}
   md5(
     encode(timestamptz_send(traced_at), 'hex')
     || '|' || coalesce(audit_sequence_number::text, '')
-    || '|' || coalesce(length(agent_id_hash)::text, '')
-    || '|' || coalesce(agent_id_hash, '')
+    || '|' || coalesce(length({{ agent }})::text, '')
+    || '|' || coalesce({{ agent }}, '')
     || '|' || coalesce(trace_id, '')
   )::uuid
 {%- endmacro %}

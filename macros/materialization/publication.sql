@@ -34,11 +34,9 @@
   {%- set node = graph.nodes['model.ciris_scoring.' ~ name] -%}
   {%- if load_cached_relation(staging_table(node)) is none -%} {{ return(mart ~ alias) }} {%- endif -%}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
-  {{ return("(
-    select " ~ columns ~ " from " ~ staging_table(node) ~ "
-    union all
-    select " ~ columns ~ " from " ~ mart ~ " where not (" ~ rewritten_rows(node) ~ ")
-  )" ~ alias) }}
+  {%- set staged, rewritten = "select " ~ columns ~ " from " ~ staging_table(node), rewritten_rows(node) | trim -%}
+  {%- set kept = " union all select " ~ columns ~ " from " ~ mart ~ " where not (" ~ rewritten ~ ")" -%}
+  {{ return("(" ~ staged ~ (kept if rewritten != 'true' else "") ~ ")" ~ alias) }}
 {% endmacro %}
 
 {#- Rows of the marts that a Python model reads, by name of the mart. The alias is "scores". -#}
@@ -50,8 +48,8 @@
   {{ return(rows) }}
 {% endmacro %}
 
-{#- SQL that writes the rows of the run into the staging table of this mart, and their number into int_built.
-    Constraints, key and unique indexes apply here, so that an invalid row stops the run before anything is published. -#}
+{#- SQL that writes the rows of the run into the staging table of this mart. Constraints, key and unique indexes apply
+    here, so that an invalid row stops the run before anything is published. -#}
 {% macro stage(select) %}
   {%- set staging = staging_table(model) %}
   drop table if exists {{ staging }};
@@ -59,7 +57,6 @@
   {%- for index in config.get('indexes', []) if index.get('unique') %}
   alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
   {%- endfor %}
-  update {{ relation_as_left('int_built') }} set staged_rows = (select count(*) from {{ staging }}) where node = {{ literal(model.name) }};
   analyze {{ staging }};
   {%- do adapter.cache_added(staging) -%}
 {% endmacro %}

@@ -33,6 +33,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- if is_staged or is_new -%} {#- dbt shows the status of the last statement, but another statement wrote the rows. -#}
     {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else table))[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
+    {%- if is_staged -%} {%- do run_query('update ' ~ relation_as_left('int_built') ~ ' set staged_rows = ' ~ n ~ ' where node = ' ~ literal(model.name)) -%} {%- endif -%}
   {%- endif -%}
   {%- if is_new -%}
     {%- if is_staged -%} {%- do run_query(make_table(table, 'select * from ' ~ staging_table(model) ~ ' where false')) -%} {%- endif -%}

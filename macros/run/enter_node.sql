@@ -1,8 +1,9 @@
 {#- One run at a time. The row of int_scoring_run names the run and has its bounds. int_built has a row for each node of
     this run that is up to date. Every node writes in one transaction:
-    1. it locks the row of its run in shared mode (the fencing token); if the row names another run, the node stops. So a
-       run that begins waits until the last transaction of an earlier run has ended, and the earlier run writes nothing
-       any more;
+    1. it locks the row of int_scoring_run in int_built in shared mode (the fencing token); if that row names another run,
+       the node stops. So a run that begins waits until the last transaction of an earlier run has ended, and the earlier
+       run writes nothing any more. int_built is on one server also in a cluster, where a row of int_scoring_run cannot
+       be locked in shared mode without deadlocks;
     2. it requires that the nodes that it reads are in int_built;
     3. it notes itself, and takes back the notes of the nodes that depend on it;
     4. it writes its rows.
@@ -65,7 +66,7 @@
   {{ set_on_workers() }}
 {% endmacro %}
 
-{#- Lock the row of the run until the transaction ends; the publication, which changes the row, excludes other nodes. -#}
+{#- Lock the run until the transaction ends. The publication excludes other nodes. -#}
 {% macro lock_run() %}
   {%- set run = this_run() -%}
   {%- if run is none -%}
@@ -78,7 +79,7 @@
       ~ shown_time(run['as_of']) ~ ". Leave ciris_as_of out, or build everything: ciris-scoring run (in plain dbt: dbt build).") }}
   {%- endif -%}
   {%- if (shared_run() and run['run_id'] != run_id()) or not run_query(
-      "select 1 from " ~ relation_as_left('int_scoring_run') ~ " where run_id = " ~ literal(run['run_id']) ~ " for " ~ ('update' if model.name == 'int_runs' else 'share')) -%}
+      "select 1 from " ~ relation_as_left('int_built') ~ " where node = 'int_scoring_run' and run_id = " ~ literal(run['run_id']) ~ " for " ~ ('update' if model.name == 'int_runs' else 'share')) -%}
     {{ exceptions.raise_compiler_error(
       "Another run has begun on schema " ~ target.schema ~ (", or the run " ~ shown(shared_run()) ~ " (environment variable CIRIS_RUN) "
       ~ "has not built int_scoring_run yet" if shared_run() else "") ~ ", so this run stops. When the other run has ended, run again if "
@@ -124,14 +125,15 @@
 {%- endmacro %}
 
 {#- Pre-hook of int_scoring_run: waits until no node of an earlier run is writing, and no other run is beginning. -#}
-{% macro wait_for_run(scoring_run) %}
-  {%- if execute and load_cached_relation(scoring_run) is not none -%} {%- do run_query('select 1 from ' ~ scoring_run ~ ' for update') -%} {%- endif -%}
+{% macro wait_for_run() %}
+  {%- if execute -%} {%- do run_query("select 1 from " ~ ref('int_built') ~ " where node = 'int_scoring_run' for update") -%} {%- endif -%}
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run: from now on the row is the run of this invocation. Nothing is built or staged yet. -#}
 {% macro begin_run() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
-  {%- do run_query('delete from ' ~ relation_as_left('int_built')) -%}
+  {%- do run_query("delete from " ~ ref('int_built') ~ "; insert into " ~ ref('int_built') ~ " (node, run_id) values ('int_scoring_run', "
+      ~ literal(run_id()) ~ ")") -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and is_mart_table(node) -%}
     {%- do drop_staging_table(node) -%}
   {%- endfor -%}

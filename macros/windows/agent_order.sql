@@ -2,7 +2,7 @@
     by period is necessary. The last column orders rows that are equal in all others. alias: alias of the relation. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  partition by {{ of_agent(prefix) }}
+  partition by {{ of_agent(prefix, sent_agent()) }}
   order by
     {{ prefix }}period_start, {{ prefix }}traced_at, {{ prefix }}audit_sequence_number,
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
@@ -10,9 +10,9 @@
 
 {#- Columns of the agent for `partition by`. The collation "C" sorts fastest. agent_id_hash is repeated without a
     collation, because a cluster computes the window function on the workers only if it finds the distribution column
-    itself. prefix: alias and point before the column. -#}
-{% macro of_agent(prefix='') -%}
-  {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
+    itself. prefix: alias and point before the column. column: the distribution column. -#}
+{% macro of_agent(prefix='', column='agent_id_hash') -%}
+  {{ prefix }}agent_id_hash collate "C", {{ prefix }}{{ column }}
 {%- endmacro %}
 
 {#- Order of an agent's events (int_agent_events) for `order by`, the oldest first. -#}

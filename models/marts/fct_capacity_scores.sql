@@ -89,7 +89,7 @@ floored as (
 ),
 
 -- Optimization barrier. Without it PostgreSQL would compute the composite scores again for each column that reads them.
-composed as (
+composed as {{ on_workers() }} (
 
     select
         *,
@@ -108,7 +108,7 @@ composed as (
 
 ),
 
-agents as (
+agents as {{ on_workers() }} (
 
     select
         agent_id_hash,
@@ -117,7 +117,7 @@ agents as (
 
 ),
 
-scoring_run as (
+scoring_run as {{ on_workers() }} (
 
     select parameter_set_id
     from {{ ref('int_scoring_run') }}
@@ -125,7 +125,7 @@ scoring_run as (
 ),
 
 -- Agents without a trace in the window. Those that never had a score in it are removed below.
-silent_windows as (
+silent_windows as {{ on_workers() }} (
 
     select
         silent_agents.agent_id_hash,
@@ -141,7 +141,7 @@ silent_windows as (
 
 ),
 
-silences as (
+silences as {{ on_workers() }} (
 
     select distinct
         agent_id_hash,

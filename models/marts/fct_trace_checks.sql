@@ -55,7 +55,7 @@ checks as (
 
     select
         *,
-        null::text as shown_agent_id_hash
+        {{ null_agent() }} as shown_agent_id_hash
     from {{ ref('int_trace_checks') }}
     where agent_id_hash = ''
 

@@ -22,6 +22,7 @@ from ciris_scoring.database.dbt import invoke
 from ciris_scoring.database.project import load_project
 from ciris_scoring.errors import CirisError
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
+from command_line import PROGRAMS, Command
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet
 from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
@@ -36,7 +37,7 @@ HOSTILE = {
     "IntervalStyle": "sql_standard",
     "TimeZone": "Asia/Kathmandu",
 }
-"""Settings of the role that change how values are written as text. Sessions on the workers have these settings too."""
+"""Settings of the role that change how values are written as text. Citus sets them on the workers too."""
 
 ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
 """Models with a row per trace or score. Workers must compute and store these rows, not send them to the coordinator."""
@@ -96,18 +97,10 @@ def connection() -> Iterator[psycopg.Connection]:
         if found := connection.execute(taken).fetchall():
             pytest.exit(f"The tests did not run: they drop the schemas {found}, which this database has.", 2)
         for name, value in HOSTILE.items():
-            on_workers(connection, f"alter role current_user in database {{database}} set {name} = '{value}'")
+            connection.execute(f"alter role current_user in database {connection.info.dbname} set {name} = '{value}'")
         yield connection
         for name in HOSTILE:
-            on_workers(connection, f"alter role current_user in database {{database}} reset {name}")
-
-
-def on_workers(connection: psycopg.Connection, statement: str) -> None:
-    statement = statement.format(database=connection.info.dbname)
-    for _, _, success, result in connection.execute(
-        "select * from run_command_on_workers(%s, parallel => false)", [statement]
-    ):
-        assert success, result
+            connection.execute(f"alter role current_user in database {connection.info.dbname} reset {name}")
 
 
 @pytest.fixture(scope="module", params=["sample", "random, by day", "random, by hour"])
@@ -182,7 +175,8 @@ def test_rows_of_traces_and_scores_stay_on_the_workers(fleet, connection, model)
     columns = ", ".join(node.columns)
     query = f"insert into {node.schema}.{model} ({columns}) select {columns} from ({node.compiled_code}) as rows"
     plan = plan_of(connection, query)
-    assert plan.startswith("Custom Scan (Citus Adaptive)") and "Subplan" not in plan, plan
+    repartitioned = "Custom Scan (Citus INSERT ... SELECT)\n  INSERT/SELECT method: repartition"
+    assert plan.startswith(("Custom Scan (Citus Adaptive)", repartitioned)) and "Subplan" not in plan, plan
 
 
 @pytest.mark.parametrize("model", SUMMED_ON_WORKERS)
@@ -207,6 +201,16 @@ def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
     """The coordinator only looks up the last publication, in one subplan."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
+
+
+def test_a_run_after_a_killed_run_equals_plain_postgresql(fleet, connection):
+    options = ["--profiles-dir", fleet.cluster.profiles_dir, "--project-dir", REPOSITORY]
+    options += ["--vars", yaml.safe_dump(fleet.cluster.variables), "--as-of", fleet.last.isoformat()]
+    with Command(PROGRAMS / "ciris-scoring", "run", *options) as run:
+        run.wait_until_said("model fct_capacity_scores")
+    for one in (fleet.cluster, fleet.plain):
+        one.score(fleet.last)
+    assert differences_of(connection) == []
 
 
 def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet, connection, monkeypatch):

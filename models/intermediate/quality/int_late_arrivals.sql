@@ -16,6 +16,7 @@ with scoring_run as (
 
 ),
 
+{% if is_trace_one_row() %}
 -- Late traces of events, each with the row that is scored in its place, if any.
 late_event_traces as (
 
@@ -54,7 +55,7 @@ late_event_traces as (
 
 ),
 
-{% if not is_trace_one_row() %}
+{% else %}
 -- Number of source rows minus number of checked rows. Checked rows are counted traces, duplicates, traces of a run kind
 -- that is not scored, and rows without an agent.
 differences as (
@@ -150,6 +151,7 @@ arrivals as (
         period_start as first_period_start,
         period_start as last_period_start
     from late_traces
+    {% if is_trace_one_row() %}
 
     union all
 
@@ -167,6 +169,7 @@ arrivals as (
     group by
         agent_id_hash,
         period_start
+    {% endif %}
 
 )
 
@@ -179,6 +182,7 @@ select
     least(arrivals.last_period_start + scoring_run.longest_horizon, scoring_run.as_of) as last_as_of
 from arrivals
 cross join scoring_run
+{% if is_trace_one_row() %}
 
 union all
 
@@ -194,3 +198,4 @@ where is_shared_since
 group by
     agent_id_hash,
     period_start
+{% endif %}

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    pre_hook="{{ wait_for_run(this) }}",
+    pre_hook="{{ wait_for_run() }}",
     post_hook=["{{ refuse_rescoring(this) }}", "{{ begin_run() }}"],
   )
 }}

@@ -87,7 +87,7 @@ compared as (
     select
         agent_id_hash,
         traced_at,
-        {{ occurrence_id() }} as occurrence_id,
+        {{ occurrence_id('agent_id_hash') }} as occurrence_id,
         {{ content_hash() }} as content_hash,
         is_thought_start_recorded,
         array[

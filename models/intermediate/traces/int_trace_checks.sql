@@ -24,7 +24,7 @@ ranked as (
     select
         *,
         row_number() over (
-            partition by {{ of_agent() }}, period_start, is_counted
+            partition by {{ of_agent(column=sent_agent()) }}, period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_check_id
         ) as sample_rank
     from in_context

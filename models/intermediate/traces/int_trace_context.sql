@@ -72,7 +72,7 @@ numbered as (
         previous_state.idma_fragility_flag as state_idma_fragility_flag,
         row_number() over agent_order as agent_position
     from identified
-    left join previous_state on identified.agent_id_hash = previous_state.agent_id_hash
+    left join previous_state on identified.{{ sent_agent() }} = previous_state.agent_id_hash
     window agent_order as ({{ agent_order('identified') }})
 
 ),
@@ -109,6 +109,7 @@ select
     agent_id_hash,
     trace_id,
     traced_at,
+    {{ 'agent_id_hash_as_sent,' if is_distributed() }}
     period_start,
     is_duplicate,
     is_counted,

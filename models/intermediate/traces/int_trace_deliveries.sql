@@ -40,9 +40,10 @@ checked as (
         audit_sequence_number,
         md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
         coalesce(agent_id_hash, '') as agent_id_hash,
+        {{ 'agent_id_hash_as_sent,' if is_distributed() }}
         trace_id,
         agent_name,
-        {{ occurrence_id() }} as occurrence_id,
+        {{ occurrence_id('agent_id_hash_as_sent') }} as occurrence_id,
         signature_verified is true as is_signature_verified,
         is_key_registered,
         signature is not null as is_signed,
@@ -81,7 +82,7 @@ deliveries as (
     from checked
     window delivery as (
         partition by
-            {{ of_agent() }},
+            {{ of_agent(column=sent_agent()) }},
             {% if is_trace_one_row() %}
             occurrence_id
             {% else %}
@@ -105,7 +106,7 @@ identified as (
                 from {{ earlier_checks }} as earlier
                 where
                     earlier.delivery_hash = deliveries.delivery_hash
-                    and earlier.agent_id_hash = deliveries.agent_id_hash
+                    and earlier.agent_id_hash = deliveries.{{ sent_agent() }}
                     and earlier.trace_id is not distinct from deliveries.trace_id
                     {% if not is_trace_one_row() %}
                     and deliveries.agent_id_hash <> ''

@@ -71,4 +71,4 @@ select
                 clean_whole_number('audit_sequence_number')) }},
         case when {{ is_oversized_id('agent_id_hash') }} or {{ is_oversized_id('trace_id') }} then 'oversized_id' end
     ], null) || {{ 'null::text[]' if is_table else 'event_issues' }}, '{}') as repairs
-from {{ table if is_table else ref('stg_cirislens__event_traces') }}
+from {{ with_marks(table) if is_table else ref('stg_cirislens__event_traces') }}
