@@ -1,6 +1,5 @@
-{#- The log of runs, int_runs. The SQL statement that writes its rows is in Python (job/run_log.py). ciris-scoring
-    writes the start and end of its runs itself, because it also logs runs that end before dbt starts. ciris-scoring
-    passes the row of the run to dbt in the variable ciris_run_record. -#}
+{#- The log of runs, int_runs. Only these macros and the model int_runs write it. ciris-scoring passes the id of its run and
+    its command in the variable ciris_run_record, and reads the row afterwards. -#}
 
 {#- Id of this invocation in the log, and of the run that it begins. The processes of a shared run have the same id. -#}
 {% macro run_id() %}
@@ -35,21 +34,22 @@
     {%- do begin_transaction() -%}
     {%- do run_query('alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ '; commit') -%}
   {%- endif -%}
-  {%- if is_new or additions or not setting('run_record') -%}
-    {%- set last = none if begins_run() else last_run() -%}
-    {%- do enter_run(log, {
-        'started_at': 'now', 'as_of': as_of_datetime() if last is none else last['as_of'] ~ '+00',
-        'version': node.config.meta['package_version'],
-    }) -%}
-  {%- endif -%}
+  {%- set last = none if begins_run() else last_run() -%}
+  {%- do enter_run(log, {
+      'started_at': 'now()', 'as_of': as_of() if last is none else utc_literal(last['as_of']),
+      'version': literal(node.config.meta['package_version']),
+  }) -%}
 {% endmacro %}
 
-{#- Write columns of this invocation's row in the log, and commit at once, so that the row remains if the run fails. -#}
+{#- Write columns of this invocation's row in the log, and commit at once, so that the row remains if the run fails. A row
+    that has an outcome is not changed. row: SQL expressions by name of the column. -#}
 {% macro enter_run(log, row) %}
-  {%- do row.update({'run_id': run_id(), 'command': (setting('run_record') or {'command': 'dbt'})['command']}) -%}
-  {%- set relations = [log, relation_as_left('fct_capacity_scores'), relation_as_left('fct_data_quality')] -%}
+  {%- do row.update({'run_id': literal(run_id()) ~ '::uuid', 'command': literal((setting('run_record') or {'command': 'dbt'})['command'])}) -%}
   {%- do begin_transaction() -%}
-  {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit') -%}
+  {%- do run_query(
+      "insert into " ~ log ~ " as entered (" ~ row.keys() | join(', ') ~ ") select " ~ row.values() | join(', ')
+      ~ " on conflict (run_id) do update set (" ~ row.keys() | join(', ') ~ ") = row(excluded." ~ row.keys() | join(', excluded.')
+      ~ ") where entered.outcome is null; commit") -%}
 {% endmacro %}
 
 {#- Stop the run with a message, and log the message. -#}
@@ -58,16 +58,17 @@
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
-{#- Write values and the end time into the row of this invocation in the log. If values is none, delete the row. -#}
+{#- Write outcome, message and end time into the row of this invocation in the log. If values is none, delete the row. -#}
 {% macro write_run_record(values) %}
-  {%- set is_logged = flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else []) and not setting('run_record') -%}
+  {%- set is_logged = flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else []) -%}
   {%- set log = relation_as_left('int_runs') if is_logged else none -%}
   {%- if log is not none and values is none -%}
     {%- do begin_transaction() -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit") -%}
   {%- elif log is not none -%}
-    {%- do values.update({'ended_at': 'now'}) -%}
-    {%- do enter_run(log, values) -%}
+    {%- set row = {'ended_at': 'now()', 'outcome': literal(values['outcome'])} -%}
+    {%- if 'message' in values -%} {%- do row.update({'message': literal((values['message'] | string).split() | join(' '))}) -%} {%- endif -%}
+    {%- do enter_run(log, row) -%}
   {%- endif -%}
 {% endmacro %}
 

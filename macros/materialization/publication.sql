@@ -62,7 +62,8 @@
 {% endmacro %}
 
 {#- Pre-hook of int_runs: SQL that publishes the staged rows. int_runs reads all marts, so the run has built them all
-    (enter_node). A mart without staged rows is published already. -#}
+    (enter_node). A mart without staged rows is published already. int_runs counts the staged rows of the scores, and then
+    its post-hook removes the counts. -#}
 {% macro publish() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set statements, built = [], relation_as_left('int_built') -%}
@@ -76,7 +77,6 @@
     {%- do statements.append('drop table ' ~ staging ~ ';') -%}
     {%- do adapter.cache_dropped(staging) -%}
   {%- endfor -%}
-  {%- do statements.append("update " ~ built ~ " set staged_rows = null where staged_rows is not null;") -%}
   {%- do statements.append("update " ~ ref('int_scoring_run') ~ " set published_by = '" ~ run_id() ~ "';") -%}
   {{ return(statements | join('\n')) }}
 {% endmacro %}

@@ -9,9 +9,7 @@ select
     command,
     as_of,
     coalesce(outcome, 'unfinished') as outcome,
-    exit_code,
     message,
-    remedy,
     n_scores,
     n_late_traces,
     version

@@ -4,9 +4,10 @@
     meta={'range': 'run_id'},
     full_refresh=false,
     pre_hook="{{ publish() }}",
+    post_hook="update {{ ref('int_built') }} set staged_rows = null where staged_rows is not null",
   )
 }}
-{#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
+{#- Log of runs. dbt writes the row of a run when it starts and when it ends (macros/checks/run_log.sql), so that refused,
     failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. In
     one transaction it publishes all staged marts and rewrites the row of the run. It is a model and not a hook, so that
     dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id. -#}
@@ -47,6 +48,23 @@ entered as (
 
 ),
 
+-- Rows that this invocation publishes, also if an earlier one has staged them.
+staged as (
+
+    select max(staged_rows) as n_scores
+    from {{ ref('int_built') }}
+    where node = 'fct_capacity_scores'
+
+),
+
+late as (
+
+    select coalesce(sum(n), 0)::bigint as n_late_traces
+    from {{ ref('fct_data_quality') }}
+    where issue in ('late_trace', 'late_outcome')
+
+),
+
 scores as (
 
     select max(as_of) as newest_as_of
@@ -61,11 +79,9 @@ select
     entered.command,
     scoring_run.as_of,
     null::text as outcome,
-    null::integer as exit_code,
     null::text as message,
-    null::text as remedy,
-    null::bigint as n_scores,
-    null::bigint as n_late_traces,
+    coalesce(staged.n_scores, 0) as n_scores,
+    late.n_late_traces,
     entered.version,
     now() as published_at,
     scoring_run.as_of as published_until,
@@ -79,4 +95,6 @@ select
     scoring_run.rescored_from
 from scoring_run
 cross join scores
+cross join staged
+cross join late
 left join entered on true

@@ -9,7 +9,7 @@ from typing import Any
 from ciris_scoring import names
 from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.certainty import changes, model, steady
-from ciris_scoring.database import as_of, connection, source_schema, variables
+from ciris_scoring.database import connection, source_schema, variables
 from ciris_scoring.kinds import ALERTS
 from ciris_scoring.kinds.components import COMPONENT_ROWS
 from ciris_scoring.windows import drift, inputs, reading, ties
@@ -37,7 +37,7 @@ CONSTANTS: Mapping[str, Any] = {
     "label_characters": names.HASH_SHOWN,
     # Scores and statistics
     "components": COMPONENT_ROWS,
-    "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
+    "period_hours": {name: length // timedelta(hours=1) for name, length in names.PERIODS.items()},
     "score_bins": drift.N_BINS,
     "drift_metrics": inputs.METRICS,
     "score_decimals": decimals.SCORE_DECIMALS,

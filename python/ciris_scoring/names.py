@@ -1,5 +1,6 @@
-"""Names that the whole project shares: factors, fields of a trace, actions. Imports nothing of the project."""
+"""Names that the whole project shares: factors, fields of a trace, actions, periods. Imports nothing of the project."""
 
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
@@ -17,6 +18,16 @@ UNKNOWN_MODE = "unknown"
 """Failure mode of an episode if its first trace does not name one."""
 HASH_SHOWN = 8
 """Number of characters of a hash that are shown next to a name."""
+WHOLE_HASH = "hash:"
+"""Prefix that marks the rest of a text as a complete agent hash."""
+PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+"""Length of each scoring period (scoring.md §1)."""
+
+
+def whole_hash(agent_id_hash: str) -> str:
+    """Return the hash with the prefix ``hash:``. It then identifies this agent even if another agent has the hash as
+    its name."""
+    return f"{WHOLE_HASH}{agent_id_hash}"
 
 
 class Estimate(NamedTuple):

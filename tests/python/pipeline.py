@@ -29,6 +29,7 @@ from ciris_scoring.database.relations import Place, Relations
 from ciris_scoring.database.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.database.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
+from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.marts.marts import SCORED
@@ -154,7 +155,7 @@ def score(
     project = load_project(project_dir, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
     with kept_parsed(profiles_dir, cli_vars):
-        run(project, moment, full_refresh=full_refresh, allow_rescoring=full_refresh)
+        run(project, moment, RunRecord("run"), full_refresh=full_refresh, allow_rescoring=full_refresh)
 
 
 def score_sample(database: Database) -> None:

@@ -4,12 +4,12 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from ciris_scoring.cli.after_run import AfterRun
+from ciris_scoring.cli.run_embedded import run_embedded
 from ciris_scoring.database.as_of import resolve, text, traces_from
 from ciris_scoring.database.project import load_project
 from ciris_scoring.errors import InputError, shown
-from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.lab import run as lab
 from ciris_scoring.lab.simulation.events import create_engine_tables
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import REPOSITORY
@@ -70,12 +70,12 @@ def test_as_of_in_the_future_is_refused():
 def test_embedded_run_takes_the_as_of_of_the_sample_only_for_the_sample(database, monkeypatch):
     """First the sample is loaded, then found. Then it has another trace, and at last there are only events."""
     used = []
-    monkeypatch.setattr(lab, "run", lambda _, as_of, **__: used.append(as_of) or NOW)
+    monkeypatch.setattr(AfterRun, "run", lambda _, __, as_of, **___: used.append(as_of) or NOW)
     project = load_project(REPOSITORY, database.profiles_dir)
 
     def run(as_of=None):
         after = AfterRun(RunRecord("run"), for_machines=True)
-        lab.run_embedded(project, as_of, full_refresh=False, allow_rescoring=False, after_run=after)
+        run_embedded(project, as_of, after, full_refresh=False, allow_rescoring=False)
         return used[-1]
 
     assert run() == run() == SAMPLE["as_of"]

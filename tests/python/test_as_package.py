@@ -17,6 +17,7 @@ from ciris_scoring.database.dbt import read_relations
 from ciris_scoring.database.project import Project, load_project
 from ciris_scoring.errors import DbtFailed, ProfileError, RunRefused
 from ciris_scoring.job.run import run
+from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.show.explain import explain
 from command_line import at
@@ -110,7 +111,13 @@ def test_views_survive_runs(consumer):
     )
     options = "select reloptions from pg_class where oid = 'of_their_own.alerted'::regclass"
     for full_refresh in (False, True):
-        run(consumer.load(), SECOND.isoformat(), full_refresh=full_refresh, allow_rescoring=full_refresh)
+        run(
+            consumer.load(),
+            SECOND.isoformat(),
+            RunRecord("run"),
+            full_refresh=full_refresh,
+            allow_rescoring=full_refresh,
+        )
         n_agents = consumer.database.execute("select count(distinct agent_label) from of_their_own.alerted")
         assert consumer.database.execute("select count(*) from trust.scored_agents") == n_agents
         for view in ("of_their_own.about_views", "public.in_their_search_path"):
@@ -189,7 +196,7 @@ def test_message_of_a_failed_hook_says_whether_the_run_published(consumer, monke
 
     def message(full_refresh: bool) -> DbtFailed:
         with pytest.raises(DbtFailed, match="division by zero") as failed:
-            run(consumer.load(), SECOND.isoformat(), full_refresh=full_refresh, allow_rescoring=False)
+            run(consumer.load(), SECOND.isoformat(), RunRecord("run"), full_refresh=full_refresh, allow_rescoring=False)
         return failed.value
 
     with monkeypatch.context() as patch:

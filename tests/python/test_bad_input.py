@@ -311,7 +311,7 @@ def test_as_of_in_the_future_of_the_server_is_refused(published, monkeypatch):
 OF_ANOTHER_VERSION = f"""
     alter table {SCHEMA}.fct_red_flags rename red_flag to sign;
     alter table {SCHEMA}_intermediate.int_scoring_run drop column published_by;
-    alter table {SCHEMA}_intermediate.int_runs drop column remedy cascade;
+    alter table {SCHEMA}_intermediate.int_runs drop column message cascade;
     update {SCHEMA}_intermediate.int_runs set version = '0.9.3'
     """
 

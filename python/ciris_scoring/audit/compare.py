@@ -29,7 +29,7 @@ from ciris_scoring.database.source_shape import source_shape
 from ciris_scoring.database.statements import column_list
 from ciris_scoring.database.terminal import aligned, fitted, plural, printable
 from ciris_scoring.errors import InputError
-from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
+from ciris_scoring.names import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
 """Maximum number of discrepancies that are kept, and listed with --json. Further discrepancies are only counted."""

@@ -170,9 +170,8 @@ def run(
     """
     if not notify_test:
         progress("Starting the run. dbt needs some seconds to start.")
+    from ciris_scoring.cli.after_run import TEST, AfterRun
     from ciris_scoring.job import notify
-    from ciris_scoring.job import run as job
-    from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
     for number, address in enumerate(addresses, 1):
@@ -180,10 +179,10 @@ def run(
     if notify_test:
         if not addresses:
             raise InputError("--notify-test has no address.", "Give --notify URL, or set CIRIS_NOTIFY.")
-        sys.exit(0 if notify.send(addresses, notify.TEST) else 1)
+        sys.exit(0 if notify.send(addresses, TEST) else 1)
     record = RunRecord("full_refresh" if full_refresh else "run")
     after_run = AfterRun(record, report_file, for_machines, addresses)
-    options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
+    options = {"full_refresh": full_refresh, "allow_rescoring": allow_rescoring}
     with after_run.summed_up():
         cli_vars = place.cli_vars()
         if report_file is not None:
@@ -207,10 +206,8 @@ def run(
             )
         if batches:
             with extra("audit,embedded"):
-                from ciris_scoring.audit.from_batches import run_from_batches
-            if not run_from_batches(
-                batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
-            ):
+                from ciris_scoring.cli.run_from_batches import run_from_batches
+            if not run_from_batches(batches, keys, place.project_dir, cli_vars, as_of, after_run, **options):
                 sys.exit(2)
         elif nodes:
             from ciris_scoring.audit.node import copy_nodes
@@ -221,16 +218,16 @@ def run(
             project, _ = embedded.own_project(place.project_dir, NODES_FOLDER, embedded.NODES_DATABASE, cli_vars)
             for copied in copy_nodes(project, nodes):
                 progress(str(copied))
-            job.run(project, as_of, full_refresh=full_refresh, **options)
+            after_run.run(project, as_of, **options)
             if not for_machines:
                 click.echo(f"To read the scores, add --profiles-dir {os.path.relpath(project.profiles_dir)}")
         elif place.embedded:
             project = place.project()
-            from ciris_scoring.lab.run import run_embedded
+            from ciris_scoring.cli.run_embedded import run_embedded
 
-            run_embedded(project, as_of, full_refresh=full_refresh, **options)
+            run_embedded(project, as_of, after_run, **options)
         else:
-            job.run(place.project(), as_of, full_refresh=full_refresh, **options)
+            after_run.run(place.project(), as_of, **options)
 
 
 @main.command()
@@ -249,8 +246,12 @@ def check(for_machines: bool, place: Place) -> None:
     """
     from ciris_scoring.job.check import as_json, page
     from ciris_scoring.job.check import check as look
+    from ciris_scoring.marts.marts import Marts
+    from ciris_scoring.marts.permissions import threshold_remarks
 
-    fitness = look(place.project())
+    project = place.project()
+    threshold = project.variables.get("verdict_threshold")
+    fitness = look(project, lambda *published: threshold_remarks(Marts(*published), threshold))
     click.echo(as_json(fitness) if for_machines else page(fitness))
     sys.exit(bool(fitness.faults))
 

@@ -1,13 +1,10 @@
 """As-of of a run, and other times that users give (scoring.md §1)."""
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from ciris_scoring.errors import InputError, shown
-
-PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
-"""Length of each scoring period (scoring.md §1)."""
 
 _ALLOWED = "Write an ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
 _OVER = "Write an as-of that is over, or leave it out."

@@ -1,7 +1,7 @@
 """Lock of a run: one run at a time per target schema.
 
-The lock belongs to the session and ends with the process. It only refuses a second run at its start. The row of
-int_scoring_run ensures that two runs never write at the same time (macros/run/enter_node.sql).
+The lock belongs to a transaction that does nothing else, and ends with the process. It only refuses a second run at its
+start. int_built ensures that two runs never write at the same time (macros/run/enter_node.sql).
 """
 
 import contextlib
@@ -35,18 +35,20 @@ LOCK_SECONDS = 5
 def run_lock(connection: psycopg.Connection, schema: str) -> Iterator[None]:
     """Hold the lock of a target schema during the block.
 
+    :param connection: a connection that has no transaction and no other use during the block.
     :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
     """
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
-        if time.monotonic() > deadline:
-            raise _held_by_another(connection, RUN_LOCK, schema)
-        time.sleep(0.25)
+    connection.execute("begin")
     try:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not _execute_on_lock(connection, "pg_try_advisory_xact_lock", RUN_LOCK, schema):
+            if time.monotonic() > deadline:
+                raise _held_by_another(connection, RUN_LOCK, schema)
+            time.sleep(0.25)
         yield
     finally:
         with contextlib.suppress(psycopg.Error):  # a closed connection has released the lock
-            _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
+            connection.execute("rollback")
 
 
 def take_in_turn(connection: psycopg.Connection, lock: str, schema: str, seconds: float) -> None:

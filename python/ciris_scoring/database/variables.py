@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ciris_scoring.database.as_of import PERIODS, parse_time, traces_from
+from ciris_scoring.database.as_of import parse_time, traces_from
 from ciris_scoring.database.relations import PACKAGE
 from ciris_scoring.database.source_schema import RUN_KINDS, SOURCE_TABLES, TABLES_OF_SHAPE
 from ciris_scoring.errors import shown
+from ciris_scoring.names import PERIODS
 
 PREFIX = "ciris_"
 """Prefix of this project's variables, which distinguishes them from those of other projects."""

@@ -1,7 +1,9 @@
 """Check whether a database is ready for a run, and what a run would do, without writing to it."""
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -17,8 +19,6 @@ from ciris_scoring.database.source_schema import TIME_COLUMNS
 from ciris_scoring.database.terminal import aligned, plural, printable
 from ciris_scoring.errors import CirisError
 from ciris_scoring.job.run import empty_sources, resolve_as_of
-from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.permissions import permissions, threshold_warning
 
 
 @dataclass
@@ -41,74 +41,74 @@ class Fitness:
     remarks: list[str] = field(default_factory=list)
 
 
-def check(project: Project) -> Fitness:
-    """Check the target of a project and return the facts."""
-    fitness = Fitness(where(project))
-    as_of = as_of_time.text(resolve_as_of(project, None))
+def check(project: Project, remarks: Callable[[psycopg.Connection, Relations], list[str]]) -> Fitness:
+    """Check the target of a project and return the facts.
+
+    :param remarks: function that returns remarks on the published marts.
+    """
+    fitness, as_of = Fitness(where(project)), resolve_as_of(project, None)
     manifest = parse(project)
+    relations = relations_of(manifest, project.schema)
     try:
         with connect(project, writes=True) as connection:
             connection.execute("set default_transaction_read_only to on")
             [fitness.role] = one_row(connection.execute("select current_user::text"))
             fitness.server_version = connection.info.parameter_status("server_version")
-            relations = relations_of(manifest, project.schema)
-            _look(connection, project, relations, fitness)
-            if not fitness.faults:
-                models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
-                # The checks that a run makes at its start. They return nothing.
-                found = "(last_publication() or {}).get('published_until'), run_kinds_query(), unmarked_events_query()"
-                found = f"[{found}] | tojson"
-                until, run_kinds_query, unmarked_events_query = _asked(
-                    project, f"check_run_of({json.dumps(models)}) or {found}"
-                )
-                query = f"""
-                    select run_kind, count(*)
-                    from ({run_kinds_query.replace("%", "%%")}) as traces
-                    where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')
-                    group by run_kind
-                """
-                traces = dict(connection.execute(query, [as_of, until]).fetchall())
-                fitness.run = {"as_of": as_of, "published_until": until, "traces": traces}
-                if unmarked_events_query:
-                    n_events, n_unmarked = one_row(connection.execute(unmarked_events_query.encode()))
-                    if n_unmarked:
-                        fitness.remarks.append(
-                            f"{n_unmarked:,} of {n_events:,} events have no mark of a run kind that can be read, "
-                            "and a trace without such a mark counts as production."
-                        )
-                fitness.remarks += empty_sources(connection, project, resolve_as_of(project, None))
-                marts = Marts(connection, relations)
-                named = [] if marts.missing() else permissions(marts)
-                if warning := threshold_warning(named, project.variables.get("verdict_threshold")):
-                    fitness.remarks.append(f"Warning: {warning}")
+            faults = [*ownership_faults(connection, relations), *_missing_rights(connection, relations)]
+            for name, value in _asked(project, "fitness() | tojson").items():
+                setattr(fitness, name, value)
+            faults += [CirisError(one["fault"]) for one in fitness.sources if one["fault"]]
+            fitness.faults = [{"message": fault.message, "hint": fault.hint} for fault in faults]
+            if not faults:
+                for source in fitness.sources:
+                    query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}")
+                    time = sql.Identifier(TIME_COLUMNS[source["name"]])
+                    row = one_row(connection.execute(query.format(time, project.source_table(source["name"]))))
+                    source.update(zip(("rows", "first", "last"), row, strict=True))
+                fitness.run = _run(connection, project, manifest, as_of, fitness.remarks)
+                fitness.remarks += [*empty_sources(connection, project, as_of), *remarks(connection, relations)]
     except CirisError as error:
         fitness.faults.append({"message": error.message, "hint": error.hint})
     return fitness
 
 
-def _look(connection: psycopg.Connection, project: Project, relations: Relations, fitness: Fitness) -> None:
-    """Find the faults of rights, owners and sources."""
-    for fault in ownership_faults(connection, relations):
-        fitness.faults.append({"message": fault.message, "hint": fault.hint})
-    [may_create] = one_row(connection.execute("select has_database_privilege(current_database(), 'create')"))
+def _missing_rights(connection: psycopg.Connection, relations: Relations) -> Iterator[CirisError]:
+    [role, may_create] = one_row(
+        connection.execute("select current_user::text, has_database_privilege(current_database(), 'create')")
+    )
     for schema in relations.schemas:
         right = schema_right(connection, schema, "create")
         if not (may_create if right is None else right):
             name = sql.Identifier(schema).as_string(connection)
-            hint = f"grant usage, create on schema {name} to {fitness.role}"
-            hint = f"create schema {name} authorization {fitness.role}" if right is None else hint
-            message = f"Role {fitness.role!r} has no right to create tables in schema {schema}."
-            fitness.faults.append({"message": message, "hint": f"As the owner or a superuser: {hint};"})
-    for name, value in _asked(project, "fitness() | tojson").items():
-        setattr(fitness, name, value)
-    for source in fitness.sources:
-        if source["fault"]:
-            fitness.faults.append({"message": source["fault"], "hint": None})
-            continue
-        query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}")
-        table = project.source_table(source["name"])
-        row = one_row(connection.execute(query.format(sql.Identifier(TIME_COLUMNS[source["name"]]), table)))
-        source.update(zip(("rows", "first", "last"), row, strict=True))
+            to = f"create schema {name} authorization {role}" if right is None else None
+            hint = f"As the owner or a superuser: {to or f'grant usage, create on schema {name} to {role}'};"
+            yield CirisError(f"Role {role!r} has no right to create tables in schema {schema}.", hint)
+
+
+def _run(
+    connection: psycopg.Connection, project: Project, manifest: Any, as_of: datetime, remarks: list[str]
+) -> dict[str, Any]:
+    """Make the checks at the start of a run, and return its effect. Add a remark on events without a mark."""
+    models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
+    # The checks return nothing.
+    found = "[(last_publication() or {}).get('published_until'), run_kinds_query(), unmarked_events_query()]"
+    until, run_kinds_query, unmarked_events_query = _asked(
+        project, f"check_run_of({json.dumps(models)}) or {found} | tojson"
+    )
+    query = f"""
+        select run_kind, count(*) from ({run_kinds_query.replace("%", "%%")}) as traces
+        where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')
+        group by run_kind
+    """
+    traces: dict[str, int] = dict(connection.execute(query, [as_of, until]).fetchall())
+    if unmarked_events_query:
+        n_events, n_unmarked = one_row(connection.execute(unmarked_events_query.encode()))
+        if n_unmarked:
+            remarks.append(
+                f"{n_unmarked:,} of {n_events:,} events have no mark of a run kind that can be read, "
+                "and a trace without such a mark counts as production."
+            )
+    return {"as_of": as_of_time.text(as_of), "published_until": until, "traces": traces}
 
 
 def _asked(project: Project, expression: str) -> Any:

@@ -1,6 +1,7 @@
-"""Run dbt under the lock of the target, then show the fleet table."""
+"""Run dbt under the lock of the target."""
 
-import time
+import contextlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,62 +9,54 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import (
-    LOST_HINT,
-    connect,
-    one_row,
-    table_exists,
-)
+from ciris_scoring.database.connection import LOST_HINT, connect, one_row, table_exists
+from ciris_scoring.database.ownership import ownership_faults
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.database.run_lock import run_lock
 from ciris_scoring.database.source_shape import tables_read, traced_times
-from ciris_scoring.database.terminal import progress as report
-from ciris_scoring.database.terminal import say
+from ciris_scoring.database.terminal import progress
 from ciris_scoring.database.variables import PREFIX
-from ciris_scoring.errors import DbtFailed, InputError
-from ciris_scoring.job.after_run import AfterRun
+from ciris_scoring.errors import CirisError, DbtFailed, InputError
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.run_log import RunRecord, logged
-from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.quality import why_unscored
+from ciris_scoring.job.run_log import RunRecord
+
+Step = Callable[[psycopg.Connection, Relations], None]
+"""What a command does before or after the run, with a connection to the target."""
 
 
 def run(
     project: Project,
     as_of: str | None,
+    record: RunRecord,
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    after_run: AfterRun | None = None,
-) -> datetime:
-    """Score the fleet, then perform the actions of ``after_run``: by default, print the fleet table. Return the
-    as-of."""
-    after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
-    moment = resolve_as_of(project, as_of)
+    before: Step | None = None,
+) -> Relations:
+    """Score the fleet and publish the scores. The log of the run is read into ``record``, also after an error.
 
-    started = time.monotonic()
-    record = after_run.record
-    record.as_of = moment
+    :param before: step that reads the last publication, after the check of its owners.
+    :raises CirisError: the run fails or is refused.
+    """
+    record.as_of = moment = resolve_as_of(project, as_of)
     build = DbtBuild(project)
     relations = build.relations
-    with connect(project, writes=True) as connection:
-        with logged(connection, project, relations, record):
-            after_run.read_alerts(connection, relations)
-            with run_lock(connection, project.schema):
-                place = relations.marts_schema
-                report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-                variables = run_variables(moment, record)
-                if allow_rescoring:
-                    variables["allow_rescoring"] = True
-                _build(connection, build, variables, full_refresh)
-        after_run.show_fleet(connection, relations, moment)
-        remarks = [*why_unscored(Marts(connection, relations)), *empty_sources(connection, project, moment)]
-        for line in remarks + _late_remarks(connection, relations):
-            say(line)
-        after_run.write_report(connection, relations)
-    report(f"Done in {time.monotonic() - started:.0f} s.")
-    return moment
+    with connect(project, writes=True) as lock, run_lock(lock, project.schema):
+        with connect(project) as connection:
+            # Another role's object could run code as this role.
+            for fault in ownership_faults(connection, relations):
+                raise fault
+            if before is not None:
+                before(connection, relations)
+        progress(f"Scoring {project.source_schema} into {relations.marts_schema} as of {as_of_time.text(moment)}.")
+        variables = run_variables(moment, record) | ({"allow_rescoring": True} if allow_rescoring else {})
+        try:
+            _build(lock, build, variables, full_refresh)
+        finally:
+            with contextlib.suppress(CirisError), connect(project) as connection:
+                record.read(connection, relations)
+    return relations
 
 
 def run_variables(moment: datetime, record: RunRecord) -> dict[str, Any]:
@@ -72,13 +65,13 @@ def run_variables(moment: datetime, record: RunRecord) -> dict[str, Any]:
     return {"as_of": as_of_time.text(moment), "run_record": row}
 
 
-def _build(connection: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool) -> None:
-    """Run dbt once. If the server closed the connection, the error's hint says so."""
+def _build(lock: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool) -> None:
+    """Run dbt once. If the server closed the connection of the lock, the error's hint says so."""
     try:
         build.build(variables, full_refresh)
     except DbtFailed as error:
         try:
-            connection.execute("select")
+            lock.execute("select")
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
@@ -119,27 +112,3 @@ def empty_sources(connection: psycopg.Connection, project: Project, moment: date
         if one_row(connection.execute(rows)) == (False,):
             remarks.append(f"Note: {schema}.{tables[name]} holds {meaning}.")
     return remarks
-
-
-def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
-    """Return a remark on data that arrived after its scores were final, with the command that scores it."""
-    query = sql.SQL(
-        """
-        select
-            coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
-            coalesce(sum(n) filter (where issue = 'late_outcome'), 0)::bigint,
-            min(first_as_of),
-            max(last_as_of)
-        from {}
-        """
-    ).format(relations["fct_data_quality"])
-    n_traces, n_outcomes, first, last = one_row(connection.execute(query))
-    if first is None:
-        return []
-    first, last = as_of_time.text(first), as_of_time.text(last)
-    return [
-        f"Note: the scores as of {first} to {last} would be different if they were computed now (traces that came "
-        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}). To score these "
-        "and all later ones again: "
-        f"ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {first}'"
-    ]

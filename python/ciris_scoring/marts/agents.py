@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.names import HASH_SHOWN
+from ciris_scoring.names import HASH_SHOWN, WHOLE_HASH, whole_hash
 
 LONGEST_NAME = 200
 """Longest text, in characters, for which similar names are searched."""
 MOST_FORMER = 3
 """Number of agents that a note about former names lists."""
-WHOLE_HASH = "hash:"
-"""Prefix that marks the rest of a text as a complete agent hash."""
 SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
 """End of the sample, and an agent of the sample."""
 
@@ -39,12 +37,6 @@ def is_possible(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return bool(text.strip()) and "\0" not in text
-
-
-def whole_hash(agent_id_hash: str) -> str:
-    """Return the hash with the prefix ``hash:``. It then identifies this agent even if another agent has the hash as
-    its name."""
-    return f"{WHOLE_HASH}{agent_id_hash}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import fitted, plural, printable
 from ciris_scoring.errors import InputError, shown
 from ciris_scoring.marts import agents, fleet, history
-from ciris_scoring.marts.agents import WHOLE_HASH, Agent, whole_hash
+from ciris_scoring.marts.agents import Agent
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions
 from ciris_scoring.marts.words import published_words
+from ciris_scoring.names import WHOLE_HASH, whole_hash
 
 MOST_LISTED = 10
 """Maximum number of agents in a message about an ambiguous text."""

@@ -77,6 +77,12 @@ def threshold_warning(found: Sequence[Permission], threshold: float | None) -> s
     )
 
 
+def threshold_remarks(marts: Marts, threshold: float | None) -> list[str]:
+    """Return a remark if the threshold of the next verdicts is not that of the first permission."""
+    warning = None if marts.missing() else threshold_warning(permissions(marts), threshold)
+    return [] if warning is None else [f"Warning: {warning}"]
+
+
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
     """Check the rows of the seed, and return their permissions. `published`: published windows in days."""
     found: dict[str, Permission] = {}

@@ -7,7 +7,7 @@ from ciris_scoring.database.connection import has_right
 from ciris_scoring.database.run_lock import RUN_LOCK, is_held
 from ciris_scoring.marts.marts import Marts
 
-OUTCOMES = ("published", "failed", "interrupted", "unfinished")
+OUTCOMES = ("published", "failed", "unfinished")
 """Outcomes of a run that was meant to publish scores and started. The other outcomes are "refused" (the run did not
 start) and "built" (a run of single models, which does not publish)."""
 
@@ -24,7 +24,6 @@ class RunRecord:
     n_scores: int | None
     n_late_traces: int | None
     message: str | None
-    remedy: str | None
     is_at_work: bool = False
     """Whether a session holds the run lock. It is determined only for an unfinished run."""
 
@@ -38,7 +37,7 @@ def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
         log = """(
             select
                 as_of, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds, command,
-                coalesce(outcome, 'unfinished') as outcome, n_scores, n_late_traces, message, remedy
+                coalesce(outcome, 'unfinished') as outcome, n_scores, n_late_traces, message
             from {int_runs}
         ) as runs"""
     else:

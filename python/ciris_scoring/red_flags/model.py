@@ -7,11 +7,10 @@ from typing import Any
 
 from psycopg import sql
 
-from ciris_scoring.database.statements import column_list
 from ciris_scoring.kinds import FLAGS
 from ciris_scoring.red_flags.rules import Raised, raised_red_flags
 from ciris_scoring.windows.inputs import FIELDS
-from ciris_scoring.windows.session import Numbers, Session
+from ciris_scoring.windows.session import Numbers, Session, column_list
 from ciris_scoring.windows.sums import ARRAYS
 
 READ_ROWS = 100_000

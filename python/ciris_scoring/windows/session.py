@@ -4,7 +4,7 @@ If no value is null and all arrays of a column have the same length, every row o
 bytes. All rows are then read as one numpy array. That is forty times faster than a Python object for each number.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from ciris_scoring.database.statements import column_list
 from ciris_scoring.errors import StepError
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
@@ -177,6 +176,11 @@ class Session:
             data.writelines((HEADER, rows.data, TRAILER))
             data.seek(0)
             cursor.copy_expert(_text(statement), data)
+
+
+def column_list(names: Iterable[str]) -> sql.Composed:
+    """Return a list of columns for SQL."""
+    return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 def _text(query: sql.Composable | str) -> str:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from psycopg import sql
 
-from ciris_scoring.database.as_of import PERIODS
 from ciris_scoring.errors import StepError
+from ciris_scoring.names import PERIODS
 from ciris_scoring.windows.inputs import Parameters, Window
 from ciris_scoring.windows.session import Session
 

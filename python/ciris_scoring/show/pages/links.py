@@ -7,7 +7,7 @@ from datetime import date, datetime
 from urllib.parse import urlencode
 
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.marts.agents import whole_hash
+from ciris_scoring.names import whole_hash
 
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 

@@ -510,8 +510,7 @@ def _unpublished(begun: RunRecord | None) -> list[str]:
     if begun.is_at_work:
         return [f"A run is in progress since {since}. Its scores appear when it has ended."]
     if begun.outcome in OUTCOMES:
-        said = [line for line in (begun.message, begun.remedy) if line]
-        return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
+        return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *filter(None, [begun.message])]
     return [
         f"The run that began on {since} was refused, failed or was stopped before it published.",
         "The output of that run says why. To see it again, start ciris-scoring run.",

@@ -50,7 +50,7 @@ EVENTS: Mapping[str, str] = {
 }
 RUNS: Mapping[str, str] = {"built": "built in part", "unfinished": "in progress, or killed"}
 """Texts for outcomes of runs. The pages show other outcomes by their names."""
-OUTCOMES: Mapping[str, str] = {"refused": "was refused", "failed": "failed", "interrupted": "was interrupted"}
+OUTCOMES: Mapping[str, str] = {"refused": "was refused", "failed": "failed"}
 """Text for the outcome of a run that did not publish, as the predicate of a sentence about the run."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",

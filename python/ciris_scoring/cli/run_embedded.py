@@ -9,13 +9,12 @@ import click
 import psycopg
 from psycopg import sql
 
+from ciris_scoring.cli.after_run import AfterRun
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.connection import connect, one_row, table_exists
 from ciris_scoring.database.project import Project, project_option
 from ciris_scoring.database.terminal import plural
 from ciris_scoring.database.terminal import progress as report
-from ciris_scoring.job.after_run import AfterRun
-from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces
 from ciris_scoring.lab.simulation.sample import SAMPLE, holds_only_sample, load_sample
@@ -33,10 +32,10 @@ The embedded PostgreSQL keeps running; to stop it: {ciris_scoring} stop{project}
 def run_embedded(
     project: Project,
     as_of: str | None,
+    after_run: AfterRun,
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    after_run: AfterRun,
 ) -> None:
     """Score a project that uses the embedded PostgreSQL. If the database has no traces, the sample is loaded first.
 
@@ -49,7 +48,7 @@ def run_embedded(
         is_sample = _has_only_sample(project, connection)
     if is_sample and as_of is None and project.variables.get("as_of") is None:
         as_of = SAMPLE["as_of"]
-    moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
+    moment = after_run.run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     if after_run.for_machines:
         return
     server = embedded.start(project.profiles_dir)

@@ -1,18 +1,26 @@
-"""End of a run: fleet table, report, JSON summary, and the message about the run."""
+"""A run of the command line: the job, then fleet table, report, JSON summary, and the message about the run."""
 
 import contextlib
+import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import psycopg
+from psycopg import sql
 
+from ciris_scoring.database.as_of import text as time_text
+from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
-from ciris_scoring.database.terminal import progress, say
-from ciris_scoring.errors import DatabaseError
+from ciris_scoring.database.terminal import printable, progress, say
+from ciris_scoring.errors import DatabaseError, one_line
 from ciris_scoring.job import notify
+from ciris_scoring.job import run as job
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts, last_traces
@@ -20,14 +28,20 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_verdicts, read_verdicts, shared_causes
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
+from ciris_scoring.marts.quality import why_unscored
 from ciris_scoring.show.fleet_table import fleet_table
 from ciris_scoring.show.spreadsheet import json_text
 
+MOST_LINES = 20
+"""Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""
 READ_BEFORE = (
     *("fct_fleet_capacity", "fct_capacity_alerts", "fct_red_flags"),
     *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts"),
 )
 """Marts that the role must be able to read before the run. Otherwise all alerts and verdicts count as new."""
+
+TEST = json_text({"title": "CIRIS scores: test", "text": "Messages of ciris-scoring arrive here.", "message": None})
+"""Message of ``--notify-test``."""
 
 
 @dataclass
@@ -55,7 +69,27 @@ class AfterRun:
         finally:
             if self.for_machines:
                 click.echo(self._summary())
-            notify.send(self.addresses, notify.message_of(self.record, self.news))
+            if message := message_of(self.record, self.news):
+                notify.send(self.addresses, json_text(message))
+
+    def run(self, project: Project, as_of: str | None, *, full_refresh: bool, allow_rescoring: bool) -> datetime:
+        """Score the fleet, show it, and write the report. Return the as-of."""
+        started = time.monotonic()
+        options = {"full_refresh": full_refresh, "allow_rescoring": allow_rescoring}
+        relations = job.run(project, as_of, self.record, **options, before=self.read_alerts)
+        moment = self.record.as_of
+        assert moment is not None
+        with connect(project) as connection:
+            self.show_fleet(connection, relations, moment)
+            for line in (
+                *why_unscored(Marts(connection, relations)),
+                *job.empty_sources(connection, project, moment),
+                *_late_remarks(connection, relations),
+            ):
+                say(line)
+            self.write_report(connection, relations)
+        progress(f"Done in {time.monotonic() - started:.0f} s.")
+        return moment
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Read the alerts and verdicts that were published before the run. Marts of another version of the project,
@@ -103,3 +137,58 @@ class AfterRun:
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         return json_text(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
+
+
+def message_of(record: RunRecord, news: News) -> dict[str, Any] | None:
+    """Return the message of a run, or None if there is no news."""
+    has_failed = record.outcome in ("failed", "refused") or record.exit_code == 1
+    counts = news.counts()
+    if not has_failed and not counts:
+        return None
+    if has_failed:
+        counts.insert(0, "run published, with an error" if record.outcome == "published" else f"run {record.outcome}")
+    as_of = f" as of {time_text(record.as_of)}" if record.as_of else ""
+    title = f"CIRIS scores{as_of}: {', '.join(counts)}"
+    lines = [title, *(part for part in (record.message, record.remedy) if part)]
+    lines += news.lines()
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES:,} more"]
+    return {
+        "title": title,
+        "text": "\n".join(_inert(printable(one_line(line))) for line in lines),
+        "scoring_run_id": record.run_id,
+        "as_of": record.as_of,
+        "outcome": record.outcome,
+        "message": record.message,
+        "remedy": record.remedy,
+    } | asdict(news)
+
+
+def _inert(line: str) -> str:
+    """Return a line in which chats find no mention and no link, although agents choose their names: an invisible space
+    (U+200B) splits what begins a mention, an HTML tag, or the address of a link."""
+    return re.sub(r"(?<=[@<!])|(?<=])(?=\()|(?<=:)(?=//)", "\u200b", line)
+
+
+def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
+    """Return a remark on data that arrived after its scores were final, with the command that scores it."""
+    query = sql.SQL(
+        """
+        select
+            coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
+            coalesce(sum(n) filter (where issue = 'late_outcome'), 0)::bigint,
+            min(first_as_of),
+            max(last_as_of)
+        from {}
+        """
+    ).format(relations["fct_data_quality"])
+    n_traces, n_outcomes, first, last = one_row(connection.execute(query))
+    if first is None:
+        return []
+    first, last = time_text(first), time_text(last)
+    return [
+        f"Note: the scores as of {first} to {last} would be different if they were computed now (traces that came "
+        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}). To score these "
+        "and all later ones again: "
+        f"ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {first}'"
+    ]

@@ -12,14 +12,14 @@ from psycopg import sql
 
 from ciris_scoring.audit.incoming import has_run_kind
 from ciris_scoring.audit.load import load, report
+from ciris_scoring.cli.after_run import AfterRun
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.connection import connect, one_row
 from ciris_scoring.database.project import BATCHES_FOLDER, Project, project_option
 from ciris_scoring.database.terminal import say
 from ciris_scoring.errors import InputError
-from ciris_scoring.job.after_run import AfterRun
-from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded
+from ciris_scoring.names import PERIODS
 
 DATABASE = "ciris_batches"
 """Database for loaded batches. It is separate from the database of the sample, so that their traces are not mixed."""
@@ -36,10 +36,10 @@ def run_from_batches(
     project_dir: Path | None,
     cli_vars: dict[str, Any],
     as_of: str | None,
+    after_run: AfterRun,
     *,
     full_refresh: bool,
     allow_rescoring: bool,
-    after_run: AfterRun,
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
@@ -58,7 +58,7 @@ def run_from_batches(
         )
     if as_of is None and project.variables.get("as_of") is None:
         as_of = _end_of_period(newest, project)
-    run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
+    after_run.run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     if not after_run.for_machines:
         place = shlex.quote(os.path.relpath(project.profiles_dir)) + project_option(project.project_dir)
         click.echo(NEXT_STEPS.format(database=DATABASE, place=place, psql=server.psql_command(DATABASE)))
@@ -92,4 +92,4 @@ def _end_of_period(newest: datetime, project: Project) -> str:
             f"Traces of the present {name} are scored when it is over. To score by the hour: "
             "--vars '{ciris_scoring_period: hour}'"
         )
-    return as_of_time.text(min(last_end, newest + as_of_time.PERIODS[name]))
+    return as_of_time.text(min(last_end, newest + PERIODS[name]))
