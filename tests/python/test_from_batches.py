@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from ciris_scoring.audit import from_batches
 from ciris_scoring.audit.load import load
+from ciris_scoring.cli import run_from_batches as from_batches
 from ciris_scoring.database.project import load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
