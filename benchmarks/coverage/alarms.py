@@ -20,10 +20,10 @@ from ciris_scoring.certainty.design_effects import (
     sum_fleet,
 )
 from ciris_scoring.certainty.episodes import event_changes
+from ciris_scoring.certainty.inputs import PeriodSums, Present
 from ciris_scoring.certainty.intervals import compute_intervals
-from ciris_scoring.certainty.steady import Present
-from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Places
-from ciris_scoring.windows.sums import Events, recovery_sums
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers
+from ciris_scoring.windows.sums import Events, Places
 
 LEAST_FALL = 0.05
 """Parameter ``falling_least_drop``."""
@@ -82,21 +82,22 @@ def watched(
     return sums, (week, month), present, raised
 
 
-def pairs(sums: PeriodSums, as_ofs: Integers) -> Present:
+def pairs(sums: PeriodSums, events: Events, as_ofs: Integers) -> Present:
     """Return a row for each pair of an agent and an as-of."""
     agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
     as_of, none = as_ofs[at], np.zeros(len(agent), dtype=np.int64)
-    effect, episode_cv = of_fleet_values(sums, agent, as_of)
+    effect, episode_cv = of_fleet_values(sums, events, Places(agent, as_of, none))
     return Present(
         agent, as_of, none, none.astype(np.float64), effect, day_steps(sums, agent, as_of, 1).per_day, episode_cv
     )
 
 
-def of_fleet_values(sums: PeriodSums, agent: Integers, as_of: Integers) -> tuple[Floats, Floats]:
+def of_fleet_values(sums: PeriodSums, events: Events, pairs: Places) -> tuple[Floats, Floats]:
     """Return the design effects, (n, 8), and the coefficient of variation of episode durations, (n,), of n pairs that
     are a fleet."""
+    agent, as_of, _ = pairs
     fleet = empty_fleet_sums(sums.n_traces.shape[1])
-    sum_fleet(sums, agent, as_of, fleet, 1)
+    sum_fleet(sums, events, pairs, fleet, 1)
     values = fleet_values(fleet)
     return design_effects(day_steps(sums, agent, as_of, 1), values.correlation[as_of]), values.episode_cv[as_of]
 
@@ -107,16 +108,14 @@ def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[S
     :param as_ofs: number of days before each as-of.
     :returns: the scores of 7 and of 30 days; all pairs of an agent and an as-of.
     """
-    n_agents, n_days = sums.n_traces.shape
-    sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
     windows = tuple(WINDOWS.values())
-    shape = (n_agents, len(as_ofs))
+    shape = (len(sums.n_traces), len(as_ofs))
     agent, at = (index.ravel() for index in np.indices(shape))
     facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
     places = Places(np.tile(agent, 2), np.tile(as_ofs[at], 2), np.repeat(np.arange(2), agent.size))
     given = (np.concatenate([one.ravel() for one in both]) for both in zip(*facts, strict=True))
     rows = published(sums, places, windows, PARAMETERS, *given)
-    present = pairs(sums, as_ofs)
+    present = pairs(sums, events, as_ofs)
     found = compute_intervals(
         sums, rows, windows, np.tile(present.effect, (2, 1)), np.tile(present.episode_cv, 2), PARAMETERS
     )

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.windows.drift import N_BINS
-from ciris_scoring.windows.inputs import METRICS, Floats, Integers, PeriodSums
+from ciris_scoring.certainty.inputs import PeriodSums
+from ciris_scoring.windows.arrays import Floats, Integers
+from ciris_scoring.windows.drift import METRICS, N_BINS
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS
 
 REPLAY_SAMPLE = 30
 FIELDS = 10
@@ -159,12 +161,12 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
     histograms = np.stack([binned(n, real.histograms[:, :, m]) for m in range(len(METRICS))], axis=2)
     judged = histograms[:, :, 0]
     noise = rng.normal(0.0, SPREAD_IN_BIN, judged.shape) * np.sqrt(judged)
-    nothing = np.zeros_like(n)
+    confidence = np.clip(judged * CONFIDENCE_IN_BIN + noise, 0, judged)
     return PeriodSums(
         n_traces=n,
         n_identity_changes=thinned(n, rate["renamed"]),
         n_overridden=thinned(n, rate["overridden"]),
-        n_chain_gaps=nothing,
+        n_chain_gaps=np.zeros_like(n),
         n_chain_valid=n - thinned(n, rate["chain_broken"]),
         n_fields_present=FIELDS * n - missing,
         n_replay_sampled=sampled,
@@ -175,10 +177,7 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
         n_coherent_corroborated=facts.n_corroborated - thinned(facts.n_corroborated, rate["incoherent"]),
         n_coherent_uncorroborated=uncorroborated - thinned(uncorroborated, rate["incoherent"]),
         judged_by_bin=judged,
-        confidence_by_bin=np.clip(judged * CONFIDENCE_IN_BIN + noise, 0, judged),
+        confidence_by_bin=np.rint(confidence * CONFIDENCE_UNITS).astype(np.int64),
         successes_by_bin=thinned(judged, np.clip(real.success, 0, 1)),
         histograms=histograms,
-        n_recoveries=nothing,
-        log_recovery_hours=nothing.astype(np.float64),
-        log_recovery_hours_squared=nothing.astype(np.float64),
     )

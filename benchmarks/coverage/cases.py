@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.coverage.behaviour import CONFIDENCE_IN_BIN, RATES, Behaviour, DayEffects, Facts
+from ciris_scoring.windows.arrays import Floats, Integers
 from ciris_scoring.windows.drift import N_BINS
-from ciris_scoring.windows.inputs import Floats, Integers, Window
+from ciris_scoring.windows.run import Window
 
 WINDOWS = {7: Window(7, 23, 30), 30: Window(30, 30, 30)}
 SIZES = (30, 100, 300, 600, 2_000)

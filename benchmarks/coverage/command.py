@@ -5,7 +5,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 from benchmarks.coverage import watch
-from benchmarks.coverage.bound import soonest
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, reviewed, together
@@ -109,8 +108,7 @@ def measure_alarms(rows: int, seed: int) -> list[Verdict]:
     verdicts = list(judged(calm, UNCHANGED))
     say("Watching agents that change.")
     found = [watch.seen(planted, differ, agents // 2, seed) for planted in watch.PLANTED for differ in (False, True)]
-    bound = [soonest(max(agents // 2, 1), seed)]
-    return [*verdicts, *judged(found, CHANGED), *judged(bound, ())]
+    return [*verdicts, *judged(found, CHANGED)]
 
 
 PARTS: dict[str, Callable[[int, int], list[Verdict]]] = {

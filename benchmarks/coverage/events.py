@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.windows.inputs import Floats, Integers, Window
+from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR
+from ciris_scoring.windows.arrays import Floats, Integers
 from ciris_scoring.windows.sums import (
-    MICROSECONDS_PER_HOUR,
-    VALUE_UNITS,
+    UNITS,
     Deferrals,
     Events,
     FragileEpisodes,
-    deferral_columns,
-    episode_columns,
+    judged_deferrals,
+    recovered_modes,
+    recoveries,
 )
 
 EPISODE_SIGMA = 1.2
@@ -62,7 +63,7 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
             of_agent,
             of_day,
             of_day,
-            np.rint(WORTH[outcome] * VALUE_UNITS).astype(np.int64),
+            np.rint(WORTH[outcome] * UNITS).astype(np.int64),
             np.zeros(len(of_agent), dtype=np.int64),
         ),
         FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
@@ -81,14 +82,15 @@ def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) ->
 def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
     """Return the fields of ``Rows`` from ``mttr_hours`` on, each as an array of (agents, as-ofs)."""
     shape = len(events.first_period), as_ofs[-1] + 1
-    counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
-    counted |= episode_columns(events.episodes, window_days, 0, shape)
+    counted = judged_deferrals(events.deferrals, window_days, shape)
+    for of_episodes in (recoveries, recovered_modes):
+        counted |= of_episodes(events.episodes, window_days, shape)
     of = {name: values[:, as_ofs] for name, values in counted.items()}
     n, judged = of["n_recoveries"], of["n_judged_deferrals"]
     return [
         of["recovery_microseconds"] / MICROSECONDS_PER_HOUR / np.maximum(n, 1),
         n,
         (n - of["n_modes"]) / np.maximum(n, 1),
-        np.where(judged > 0, of["value_of_judged_deferrals"] / VALUE_UNITS / np.maximum(judged, 1), 1.0),
+        np.where(judged > 0, of["value_of_judged_deferrals"] / UNITS / np.maximum(judged, 1), 1.0),
         judged,
     ]

@@ -10,13 +10,18 @@ from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulat
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
+from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR
+from ciris_scoring.certainty.inputs import PeriodSums
 from ciris_scoring.certainty.intervals import Intervals, compute_intervals
 from ciris_scoring.certainty.losses import norm
-from ciris_scoring.windows.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Places
+from ciris_scoring.windows.arrays import Booleans, Floats
+from ciris_scoring.windows.reading import of_agents
+from ciris_scoring.windows.sums import Deferrals, Events, FragileEpisodes, Places
 
 ROUNDING = 1e-9
 """Tolerance of comparisons, because a bound may be exactly equal to the truth."""
 
+NO_DEFERRALS = Deferrals(*np.zeros((len(Deferrals._fields), 0), dtype=np.int64))
 BEST = float(norm(1.0, PARAMETERS))
 
 
@@ -41,16 +46,13 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
-    logs = np.maximum(np.log(hours), LEAST_LOG_HOURS)
     worth = rng.multinomial(facts.n_deferrals, facts.deferral_outcomes) @ WORTH
     q_deferral = np.where(facts.n_deferrals > 0, worth / np.maximum(facts.n_deferrals, 1), 1.0)
     mttr_hours = np.where(happened, hours, 0).sum(axis=1) / np.maximum(facts.n_episodes, 1)
-    on_the_last_day = {
-        "n_recoveries": facts.n_episodes,
-        "log_recovery_hours": np.where(happened, logs, 0).sum(axis=1),
-        "log_recovery_hours_squared": np.where(happened, logs**2, 0).sum(axis=1),
-    }
-    sums = sums._replace(**{name: np.pad(of[:, None], ((0, 0), (days - 1, 0))) for name, of in on_the_last_day.items()})
+    agent, _ = np.nonzero(happened)
+    last = np.full(len(agent), days - 1)
+    microseconds = np.rint(hours[happened] * MICROSECONDS_PER_HOUR).astype(np.int64)
+    episodes = FragileEpisodes(agent, last, last, last, last, microseconds)
     given = mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals
     results, capacities = [], []
     for first in range(0, agents, case.fleet):
@@ -61,7 +63,8 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
         of_fleet: list[Any] = [values[fleet] for values in given]
         mine = published(part, places, (case.window,), PARAMETERS, *of_fleet)
         capacities.append(mine.capacity_score)
-        effect, episode_cv = of_fleet_values(part, places.agent, places.as_of)
+        events = Events(NO_DEFERRALS, of_agents(episodes, range(first, first + case.fleet)), places.window)
+        effect, episode_cv = of_fleet_values(part, events, places)
         results.append(compute_intervals(part, mine, (case.window,), effect, episode_cv, PARAMETERS))
     intervals = Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
     return intervals, np.concatenate(capacities)

@@ -5,11 +5,37 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.certainty.counts import FIELDS_PER_TRACE
-from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.inputs import PeriodSums, Scores
 from ciris_scoring.certainty.losses import norm
-from ciris_scoring.windows.drift import drift_columns
-from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Places, Window, ratio
-from ciris_scoring.windows.rolling import between, decayed_sum, running_total
+from ciris_scoring.windows.arrays import Floats, Integers, between, ratio, running_total
+from ciris_scoring.windows.drift import drift
+from ciris_scoring.windows.run import Parameters, Window
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS, Places
+
+
+def decayed_sum(per_period: Floats, length: int, keep: float = 1.0) -> Floats:
+    """Compute sums over the last ``length`` periods, with weights that decay by age.
+
+    :param per_period: (agents, periods, ...) numbers.
+    :param length: number of periods.
+    :param keep: factor by which the weight of a period falls with each later period; 1 for a plain sum. The newest
+        period has the weight 1.
+    :returns: (agents, periods + 1, ...); element t depends on the periods [t − length, t) only.
+    """
+    agents, periods, *inner = per_period.shape
+    result = np.zeros((agents, periods + 1, *inner))
+    block = np.array(per_period, dtype=np.float64)
+    size, covered, remaining = 1, 0, length
+    while remaining:
+        if remaining & 1:
+            result[:, 1 + covered :] += keep**covered * block[:, : max(periods - covered, 0)]
+            covered += size
+        remaining >>= 1
+        if remaining:
+            older = block[:, : max(periods - size, 0)].copy()
+            block[:, size:] += keep**size * older
+            size *= 2
+    return result
 
 
 class States(NamedTuple):
@@ -82,10 +108,14 @@ def published(
 
     n = total(sums.n_traces)
     judged = total(sums.judged_by_bin)
-    gaps = np.abs(real(sums.confidence_by_bin) - total(sums.successes_by_bin)).sum(axis=-1)
+    gaps = np.abs(total(sums.confidence_by_bin) / CONFIDENCE_UNITS - total(sums.successes_by_bin)).sum(axis=-1)
     replayed = real(ratio(sums.n_traces * sums.n_replay_succeeded, sums.n_replay_sampled))
     is_replayed = parameters.replay_enabled & (total(sums.n_replay_sampled) >= parameters.replay_min_sample)
-    delta = drift_columns(sums, places, windows, parameters, 1)["delta_drift"]
+    before = start - np.array([window.baseline_days for window in windows])[places.window]
+    totals = running_total(sums.histograms)
+    histograms = (between(totals, places.agent, *of) for of in ((start, places.as_of), (before, start)))
+    recent, baseline = (counts.astype(np.float64) for counts in histograms)
+    delta = drift(recent, baseline, parameters.drift_pseudo_count, parameters.drift_min_sample).mean
     s = sustained_coherence(sums, places, windows, parameters)
     components = {
         "d_identity": total(sums.n_identity_changes) / n,
@@ -119,11 +149,6 @@ def published(
         chain_gaps=total(sums.n_chain_gaps).astype(np.int64),
         is_replay_measured=is_replayed.astype(np.int64),
         is_s_measured=(~np.isnan(s)).astype(np.int64),
-        # Only columns of the steady score, which intervals do not read.
-        n_steady_episodes=none,
-        n_steady_deferrals=none,
-        mttr_hours_steady=np.zeros(len(n)),
-        q_deferral_steady=np.ones(len(n)),
         **components,
         **factors,
         capacity_score=np.where(n >= parameters.min_traces, np.prod(list(factors.values()), axis=0), np.nan),

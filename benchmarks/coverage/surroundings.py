@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.coverage.events import MODES, EventRates, durations
-from ciris_scoring.windows.inputs import Floats, Integers
-from ciris_scoring.windows.sums import MICROSECONDS_PER_HOUR, Events, FragileEpisodes
+from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR
+from ciris_scoring.windows.arrays import Floats, Integers
+from ciris_scoring.windows.sums import Events, FragileEpisodes
 
 PROVIDERS = 2
 REACHED = 0.8

@@ -16,10 +16,10 @@ from benchmarks.coverage.behaviour import (
     Facts,
 )
 from benchmarks.coverage.events import WORTH
-from benchmarks.coverage.published import resilience_score
+from benchmarks.coverage.published import decayed_sum, resilience_score
+from ciris_scoring.windows.arrays import Floats, ratio
 from ciris_scoring.windows.drift import smoothed
-from ciris_scoring.windows.inputs import Floats, Parameters, Window
-from ciris_scoring.windows.rolling import decayed_sum
+from ciris_scoring.windows.run import Parameters, Window
 
 PARAMETERS = Parameters()
 
@@ -55,7 +55,8 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, end: int) -> Truth
 
     counts = n[:, :, None, None] * behaviour.histograms
     recent, baseline = counts[:, start:end].sum(axis=1), counts[:, first:start].sum(axis=1)
-    kl = smoothed(recent, baseline, PARAMETERS.drift_pseudo_count).kl_divergence
+    p, q = smoothed(recent, baseline, PARAMETERS.drift_pseudo_count)
+    kl = np.sum(p * np.log(ratio(p, q, 1.0)), axis=-1)
     delta = np.mean(-np.expm1(-np.maximum(kl, 0)), axis=-1)
     hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
     r = resilience_score(delta, hours, facts.rho_regression, PARAMETERS)

@@ -12,7 +12,7 @@ from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.surroundings import BUSY
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.year import error_of_share
-from ciris_scoring.windows.inputs import Booleans, Floats
+from ciris_scoring.windows.arrays import Booleans, Floats
 
 DAYS_WATCHED = 28
 BEFORE = 353

@@ -29,11 +29,13 @@ from benchmarks.coverage.surroundings import (
 )
 from benchmarks.coverage.truth import PARAMETERS, truth
 from ciris_scoring.certainty.episodes import excess
+from ciris_scoring.certainty.inputs import PeriodSums, Present
 from ciris_scoring.certainty.losses import r_ceiling_loss
-from ciris_scoring.certainty.steady import LongRun, Present
+from ciris_scoring.certainty.steady import LongRun
 from ciris_scoring.certainty.steady import long_run as estimate
 from ciris_scoring.long_run import probability_reached
-from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Window
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers
+from ciris_scoring.windows.run import Window
 from ciris_scoring.windows.sums import Events
 
 AGENTS = 50

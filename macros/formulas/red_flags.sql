@@ -65,7 +65,7 @@
 
 {#- Plausibility, domain alignment and coherence level, which copies of a record share (certainty.md §5), each in
     thousandths, as one integer; absent_score stands for a missing score. Null without a plausibility score.
-    windows/ties.py splits the integer into the three scores. -#}
+    red_flags/ties.py splits the integer into the three scores. -#}
 {% macro score_triple() -%}
   {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
   ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))

@@ -1,9 +1,8 @@
 {#- Materialization of every table of this project. It writes a table in one transaction, which enter_node has begun. A
     run replaces the rows in a range of the column meta.range (rewritten_rows), or all rows. An existing table is always
     changed in place, also by a full refresh, so that readers and views never miss it. A mart's rows go into its staging
-    table (publication.sql). A Python model returns a query over temporary tables. It gets the condition of the rows to
-    compute (dbt.rewritten_range), the rows of the marts that it reads (dbt.rows_after_run), and the variables of the
-    verdict (dbt.settings). -#}
+    table (publication.sql). A Python model returns a query over temporary tables. It gets the rows of the marts that
+    it reads (dbt.rows_after_run), and the variables of the verdict (dbt.settings). -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set is_new = load_cached_relation(this) is none -%}
@@ -17,7 +16,6 @@
     {%- call statement('python', language='python') -%}
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
-dbtObj.rewritten_range = {{ rewritten_rows(model) | trim | tojson }}
 dbtObj.rows_after_run = {{ rows_of_marts(model) | tojson }}
 dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- endcall -%}

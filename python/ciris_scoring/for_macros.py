@@ -12,7 +12,8 @@ from ciris_scoring.certainty import changes, model, steady
 from ciris_scoring.database import connection, source_schema, variables
 from ciris_scoring.kinds import ALERTS
 from ciris_scoring.kinds.components import COMPONENT_ROWS
-from ciris_scoring.windows import drift, inputs, reading, ties
+from ciris_scoring.red_flags import counts, ties
+from ciris_scoring.windows import drift, reading
 
 extensions: Any = import_module("psycopg2.extensions")
 UUID_OID = 2950
@@ -39,14 +40,14 @@ CONSTANTS: Mapping[str, Any] = {
     "components": COMPONENT_ROWS,
     "period_hours": {name: length // timedelta(hours=1) for name, length in names.PERIODS.items()},
     "score_bins": drift.N_BINS,
-    "drift_metrics": inputs.METRICS,
+    "drift_metrics": drift.METRICS,
     "score_decimals": decimals.SCORE_DECIMALS,
     "trace_days": steady.TRACE_WINDOWS[-1],
     "gap_days": model.GAP_DAYS,
     # Alerts and red flags
     "alerts": ALERTS,
     "change_days": changes.RECENT_DAYS,
-    "red_flag_fields": inputs.FIELDS,
+    "red_flag_fields": counts.FIELDS,
     "newest_first": reading.NEWEST_FIRST,
     "absent_score": ties.ABSENT,
     "score_triple_base": ties.BASE,

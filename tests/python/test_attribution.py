@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from ciris_scoring.certainty.losses import losses
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.windows.inputs import Parameters
+from ciris_scoring.windows.run import Parameters
 from conftest import Database
 from nasty_fleet import START
 from pipeline import attribution_differences

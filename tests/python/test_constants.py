@@ -7,7 +7,7 @@ import re
 from jinja2 import Environment
 
 from ciris_scoring.database.connection import SETTINGS_NOT_TO_INHERIT
-from ciris_scoring.windows.inputs import Parameters
+from ciris_scoring.windows.run import Parameters
 from conftest import REPOSITORY
 
 SQL = {

@@ -12,10 +12,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from ciris_scoring.red_flags.counts import FIELDS
 from ciris_scoring.red_flags.model import COLUMNS
 from ciris_scoring.red_flags.rules import raised_red_flags
-from ciris_scoring.windows.inputs import FIELDS, Places, Window
-from ciris_scoring.windows.ties import ABSENT, BASE, Scored, count_ties
+from ciris_scoring.red_flags.ties import ABSENT, BASE, Scored, count_ties
+from ciris_scoring.windows.sums import Places
 
 
 def test_counts_of_equal_values_equal_a_direct_count():
@@ -28,11 +29,11 @@ def test_counts_of_equal_values_equal_a_direct_count():
     triple = (scores[0] * BASE + scores[1]) * BASE + scores[2]
     places = [(a, as_of, w) for a in range(3) for as_of in (7, 15, 20) for w in (0, 1)]
     columns = [np.array(values) for values in zip(*places, strict=True)]
-    windows = Window(7, 23, 30), Window(30, 30, 30)
+    lengths = 7, 30
     rows = Places(*columns)
-    found = count_ties(Scored(agent, period, triple), rows, windows, 1)
+    found = count_ties(Scored(agent, period, triple), rows, lengths)
     for at, (one, as_of, window) in enumerate(places):
-        inside = (agent == one) & (period < as_of) & (period >= as_of - windows[window].window_days)
+        inside = (agent == one) & (period < as_of) & (period >= as_of - lengths[window])
         mine = scores[:, inside]
         complete = mine[:, (mine != ABSENT).all(axis=0)].T.tolist()
         pairs = list(combinations(complete, 2))
@@ -212,7 +213,7 @@ def wrong_red_flags() -> Iterator[str]:
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in FLEETS.items():
         inputs = {}
-        for column in ["fleet", *COLUMNS]:
+        for column in ["fleet", *COLUMNS.at]:
             zero = NOTHING.get(column, per_field() if column.endswith(of_fields) else 0)
             inputs[column] = np.array([row.get(column, zero) for row in rows])
         flags = list(raised_red_flags(inputs))

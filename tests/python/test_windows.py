@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from ciris_scoring.lab.embedded import write_profile
-from ciris_scoring.windows.blocks import blocks
-from ciris_scoring.windows.reading import CHUNK_AGENT_PERIODS, READ_AGENT_PERIODS
 from command_line import succeeded
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -88,14 +85,11 @@ def rebuild(database: Database) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1)])
-def test_chunks_and_blocks_do_not_change_results(
-    database, connection, chunk_agents, read_agents, block_periods, monkeypatch
-):
-    module = "ciris_scoring.windows.reading"
-    at_a_time = {CHUNK_AGENT_PERIODS: chunk_agents, READ_AGENT_PERIODS: read_agents}
-    monkeypatch.setattr(f"{module}.agents_at_a_time", lambda n_periods, most: at_a_time[most])
-    monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
+@pytest.mark.parametrize(("chunk", "read", "block_periods"), [(200, 400, 4000), (150, 500, 3), (10**6, 1, 1)])
+def test_chunks_and_blocks_do_not_change_results(database, connection, chunk, read, block_periods, monkeypatch):
+    monkeypatch.setattr("ciris_scoring.windows.reading.CHUNK_AGENT_PERIODS", chunk)
+    monkeypatch.setattr("ciris_scoring.windows.reading.READ_AGENT_PERIODS", read)
+    monkeypatch.setattr("ciris_scoring.windows.reading.BLOCK_PERIODS", block_periods)
     before = computed(connection, PUBLISHED)
     computed_at = connection.execute(COMPUTED_AT).fetchall()
     rebuild(database)

@@ -3,7 +3,7 @@
     of the open one. rho_regression is the share of recoveries that were followed by an episode of the same failure
     mode: all but the last recovery of each mode, and the last one too if the open episode has this mode. int_windows
     computes drift of plausibility, domain alignment and coherence level (windows/drift.py), and counts the episodes of
-    int_agent_events (episode_columns in windows/sums.py). Grain and key: agent, as-of, window. The drift of a metric is
+    int_agent_events (recovered_modes in windows/sums.py). Grain and key: agent, as-of, window. The drift of a metric is
     null with too few values; delta_drift is 0 if no metric is measurable. -#}
 with episodes as (
 

@@ -83,7 +83,8 @@ trace_sums as (
         {% endfor %}
         count(judged_bin)::integer as n_judged,
         {{ array_of_each(bins, 'count(*) filter (where judged_bin = $i)') }}::integer[] as judged_by_bin,
-        {{ array_of_each(bins, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
+        {{ array_of_each(bins, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0) * 1e11') }}::bigint[]
+        as confidence_by_bin,
         {{ array_of_each(bins, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
         as successes_by_bin
     from checks

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.windows.inputs import Floats
+from ciris_scoring.windows.arrays import Floats
 
 CHANGE_PER_DAY = 1 / 600
 """Probability per day that a quantity changes. A simulated agent changes 1.5 times a

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, daily_counts
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, daily_counts, day_sums, nested
 from ciris_scoring.certainty.design_effects import effect_of_steps, squared_steps
+from ciris_scoring.certainty.inputs import PeriodSums, Present, Sides
 from ciris_scoring.certainty.losses import loss_of_rate, penalty
-from ciris_scoring.certainty.steady import LEAST_VARIANCE, Present, Sides, nested
-from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
-from ciris_scoring.windows.rolling import day_sums
-from ciris_scoring.windows.sums import CONFIDENCE_UNITS, confidence_in_units
+from ciris_scoring.certainty.steady import LEAST_VARIANCE
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers, ratio
+from ciris_scoring.windows.run import Parameters
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS
 
 RECENT_DAYS, BASE_DAYS = 42, 90
 """Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
@@ -64,7 +65,7 @@ def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
     :param periods_per_day: 1 or 24.
     """
-    confidence = confidence_in_units(sums).sum(axis=-1, keepdims=True)
+    confidence = sums.confidence_by_bin.sum(axis=-1, keepdims=True)
     of_day = day_sums(daily_counts(sums)[1], periods_per_day)[:, 1:]
     per_period = np.concatenate([*daily_counts(sums), confidence], axis=-1)
     weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)

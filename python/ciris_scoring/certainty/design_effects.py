@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, daily_counts
-from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, ratio
-from ciris_scoring.windows.rolling import day_sums, decayed_sum, running_totals
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, daily_counts, day_sums, running_totals
+from ciris_scoring.certainty.events import FLEET_WEIGHT, episode_sums
+from ciris_scoring.certainty.inputs import PeriodSums
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers, ratio
+from ciris_scoring.windows.sums import Events, Places
 
 EFFECT_DAYS = 90
 """Days before the as-of over which design effects and durations of episodes are measured."""
-FLEET_WEIGHT = 10.0
-"""Weight, in degrees of freedom, of the fleet's estimate when an agent's estimate is shrunk towards it."""
 LEAST_EFFECT: Floats = np.array([0.1 if name == "i_coverage" else 1.0 for name in COUNTED])
 """Smallest design effect of each quantity. Coverage counts ten fields per trace: if they were independent, the variance
 would be a tenth of that of one event per trace."""
@@ -104,8 +104,9 @@ def day_steps(sums: PeriodSums, agent: Integers, as_of: Integers, periods_per_da
     return Steps(observed / VARIATION_UNITS, pairs, per_pair, ratio(squared, trials), share * (1 - share))
 
 
-def sum_fleet(sums: PeriodSums, agent: Integers, as_of: Integers, fleet: FleetSums, periods_per_day: int) -> None:
-    """Add the agents of n pairs to the fleet's sums, in place. Parameters as in :func:`day_steps`."""
+def sum_fleet(sums: PeriodSums, events: Events, pairs: Places, fleet: FleetSums, periods_per_day: int) -> None:
+    """Add the agents of n pairs of an agent and an as-of to the fleet's sums, in place."""
+    agent, as_of, _ = pairs
     steps = day_steps(sums, agent, as_of, periods_per_day)
     more = np.maximum(steps.per_pair - 1, 0)
     own = ratio(steps.squares, steps.pairs * steps.variance, 1.0)
@@ -114,9 +115,8 @@ def sum_fleet(sums: PeriodSums, agent: Integers, as_of: Integers, fleet: FleetSu
     terms = np.stack([weight * slope * more, weight * more * more], axis=-1)
     np.add.at(fleet.correlation, as_of, np.rint(terms / UNIT).astype(np.int64))
 
-    episodes = np.stack([sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1)
-    of_days = decayed_sum(episodes.astype(np.float64), EFFECT_DAYS * periods_per_day)
-    n, logs, squares = np.moveaxis(of_days[agent, as_of], -1, 0)
+    found = episode_sums(events.episodes, pairs, (EFFECT_DAYS,), periods_per_day)
+    n, logs, squares = (values[:, 0].astype(np.float64) for values in found[:3])
     degrees = np.where(n >= MIN_EPISODES, np.minimum(n, MOST_EPISODES) - 1, 0.0)
     variance = np.maximum(squares - ratio(logs**2, n), 0) / np.maximum(n - 1, 1)
     of_episodes = np.stack([degrees * variance, degrees], axis=-1)

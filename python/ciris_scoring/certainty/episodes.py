@@ -10,15 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.steady import (
-    Present,
-    Sides,
-    days_observed,
-    deferral_sums,
-    episode_sums,
-    variance_of_log_hours,
-)
-from ciris_scoring.windows.inputs import Floats, Integers, ratio
+from ciris_scoring.certainty.events import days_observed, deferral_sums, episode_sums, variance_of_log_hours
+from ciris_scoring.certainty.inputs import Present, Sides
+from ciris_scoring.windows.arrays import Floats, Integers, ratio
 from ciris_scoring.windows.sums import Events
 
 RECENT_WINDOWS, BASE_DAYS = (7, 28), 322

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
-from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.inputs import PeriodSums, Scores
 from ciris_scoring.certainty.losses import loss_of_r, loss_of_rate, r_ceiling_loss, slope_of_loss
 from ciris_scoring.kinds.components import COMPONENT_ROWS
 from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
-from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Window, ratio
-from ciris_scoring.windows.rolling import between, running_total
-from ciris_scoring.windows.sums import CONFIDENCE_UNITS, confidence_in_units
+from ciris_scoring.windows.arrays import Floats, Integers, between, ratio, running_total
+from ciris_scoring.windows.run import Parameters, Window
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
 """Components that widen an interval. ``rho_regression`` does not: its observed value is used as if it were exact."""
@@ -83,7 +83,7 @@ def compute_intervals(
     # An unmeasured S is 0, and so is the score.
     parts["s_score"] = Part(*(np.where(rows.is_s_measured, *of) for of in ((s.loss, np.inf), (s.variance, 0.0))))
     judged, successes = within(sums.judged_by_bin, start), within(sums.successes_by_bin, start)
-    confidence = within(confidence_in_units(sums), start) / CONFIDENCE_UNITS
+    confidence = within(sums.confidence_by_bin, start) / CONFIDENCE_UNITS
     parts["ece"] = _calibration(judged, successes, confidence, effect[:, -1])
     histograms = (within(sums.histograms, start), within(sums.histograms, start - baseline, start))
     r = _resilience(rows, *histograms, effect.mean(axis=-1), episode_cv, parameters)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ciris_scoring.certainty.inputs import Scores
-from ciris_scoring.windows.inputs import Floats, Parameters
+from ciris_scoring.windows.arrays import Floats
+from ciris_scoring.windows.run import Parameters
 
 
 def norm(x: ArrayLike, parameters: Parameters) -> Floats:

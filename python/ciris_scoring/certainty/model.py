@@ -6,12 +6,9 @@ confidence bounds of every agent depend. The second pass computes the rows.
 """
 
 from collections.abc import Mapping
-from functools import partial
-from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from psycopg import sql
 
 from ciris_scoring.certainty.changes import behaviour_changes
 from ciris_scoring.certainty.counts import COUNTED
@@ -24,54 +21,42 @@ from ciris_scoring.certainty.design_effects import (
     sum_fleet,
 )
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
-from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR, log_hours
+from ciris_scoring.certainty.inputs import NUMBERS, PeriodSums, Present, Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
-from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, long_run
+from ciris_scoring.certainty.steady import EVENT_WINDOWS, TRACE_WINDOWS, LongRun, long_run
 from ciris_scoring.errors import StepError
 from ciris_scoring.long_run import probability_reached, quantile
 from ciris_scoring.names import FACTORS
-from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Places, Window
-from ciris_scoring.windows.reading import NUMBERED_AGENTS, Batch, BlockReader, readers
-from ciris_scoring.windows.rolling import between, running_total
-from ciris_scoring.windows.session import Numbers
-from ciris_scoring.windows.setting import Setting
-from ciris_scoring.windows.sums import Events, log_hours
-from ciris_scoring.windows.writing import add_agents, add_rows, finished_rows, values_of
+from ciris_scoring.windows.arrays import Columns, Floats, Integers, between, ratio, running_total
+from ciris_scoring.windows.reading import AGENTS, Batch, Numbers, Reader, of_agents
+from ciris_scoring.windows.run import Parameters, Run
+from ciris_scoring.windows.sums import UNITS, Events, Places, judged_deferrals, recoveries
 
 FACTOR_SCORES = tuple(FACTORS.values())
 """Columns of the five factors, in the order of the factors in all arrays."""
 NAMED = {"change_component": COUNTED, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
-KEPT_BYTES = 250_000_000
-"""Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
-134 days take about 215 MB."""
+KEPT_BYTES = 300_000_000
+"""Largest size, in bytes, of the sums that are kept between the two passes over a block. Other sums are read again."""
 GAP_DAYS = 90
 """Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
 "broken_chain")."""
 
-OF_SCORES = {name: Numbers("float8") for name in Scores._fields[Scores._fields.index("d_identity") :]} | {
-    name: Numbers("int8")
-    for name in Scores._fields[Scores._fields.index("n_traces") : Scores._fields.index("d_identity")]
-}
-"""Columns that are read with each score."""
-EXPRESSIONS = {
+OF_WINDOWS = {
+    "agent": "agents.agent_number",
+    "as_of": "extract(epoch from scores.as_of) / {seconds} - {origin}",
+    "window": "array_position(%(windows)s::int4[], scores.window_days) - 1",
     "n_episodes": "windows.n_recoveries + windows.n_open_episodes",
     "open_microseconds": "windows.open_microseconds",
     "is_replay_measured": "('i_replay' <> all(scores.unmeasured_components))::int4",
     "is_s_measured": "('s_score' <> all(scores.unmeasured_components))::int4",
-    "n_steady_episodes": "windows.steady_n_recoveries + windows.n_open_episodes",
-    "mttr_hours_steady": """coalesce(
-        (windows.steady_recovery_microseconds + windows.open_microseconds)::numeric
-        / nullif(windows.steady_n_recoveries + windows.n_open_episodes, 0) / 3600000000, 0
-    )""",
-    "n_steady_deferrals": "windows.n_steady_deferrals",
-    "q_deferral_steady": "coalesce(windows.value_of_steady_deferrals / nullif(windows.n_steady_deferrals, 0), 1)",
     "capacity_score": "coalesce(scores.capacity_score, 'NaN')",
 }
-"""SQL of the columns that are not columns of ``fct_capacity_scores``, or are null there."""
-OF_STEADY_DAYS = ("n_steady_episodes", "mttr_hours_steady", "n_steady_deferrals", "q_deferral_steady")
-"""Columns that are read with each score and published."""
+"""SQL of the fields of ``Scores`` that are not columns of ``fct_capacity_scores``, or are null there."""
+OF_SCORES = Numbers({name: f"({OF_WINDOWS.get(name, f'scores.{name}')})" for name in Scores._fields}, kind="float8")
+"""Columns that are read with each score."""
 
 
 class Settings(NamedTuple):
@@ -92,86 +77,77 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
     :raises StepError: a parameter is missing, a sum is null or has the wrong length, or the scores do not belong to the
         sums.
     """
-    types = dict[str, Numbers]()
-    setting, blocks = readers(connection, inputs, event_days=EVENT_WINDOWS[-1], kept_bytes=KEPT_BYTES)
-    for reader in blocks:
-        add_agents(reader)
-        shared = empty_fleet_sums(reader.block.n_periods(setting))
-        for chunk in reader.sums():
-            agent, as_of, _ = (values[first_of_pairs(chunk.places)] for values in chunk.places)
-            sum_fleet(chunk.sums, agent, as_of, shared, setting.periods_per_day)
+    reader = Reader(connection, inputs, NUMBERS, KEPT_BYTES)
+    run = reader.run
+    horizon = max(
+        TRACE_WINDOWS[-1], *(w.window_days + max(w.baseline_days, w.coherence_days, GAP_DAYS) for w in run.windows)
+    )
+    for block in reader.blocks(horizon):
+        shared = empty_fleet_sums(block.last - block.origin)
+        event_days = max(EVENT_WINDOWS[-1], run.parameters.steady_days)
+        for batch in reader.batches(block, event_days):
+            for _, part in batch.parts():
+                pairs = Places(*(values[first_of_pairs(part.places)] for values in part.places))
+                sum_fleet(PeriodSums.of(part.counts), part.events, pairs, shared, run.per_day)
         fleet = fleet_values(shared)
-        for agents, chunk, scores in reader.chunks(partial(_read_scores, reader)):
-            if not all(map(np.array_equal, chunk.places, scores[:3])):
-                raise StepError(
-                    "The scores of this run do not belong to its sums of periods. Build both again: dbt build"
-                )
-            columns = _compute_rows(chunk, scores, reader.events(agents), fleet, reader, Settings(**settings))
-            types = add_rows(reader, agents, chunk.places, columns)
-    return _query(setting, types)
-
-
-def _read_scores(reader: BlockReader, agents: range) -> Scores:
-    """Read the scores of a range of the block's agents, ordered by agent, as-of and window."""
-    setting, read = reader.setting, reader.agents[agents.start : agents.stop]
-    query = sql.SQL("""
+        for batch in reader.batches(block, event_days):
+            scores = _read_scores(reader, batch)
+            for agents, part in batch.parts():
+                mine = of_agents(scores, agents)
+                if not all(map(np.array_equal, part.places, mine[:3])):
+                    raise StepError(
+                        "The scores of this run do not belong to its sums of periods. Build both again: dbt build"
+                    )
+                reader.write(part, _compute_rows(part, mine, fleet, run, Settings(**settings)))
+    # The key has the same expression as in the macro surrogate_key.
+    return f"""
         select
-            agents.agent_number,
-            (extract(epoch from scores.as_of - %(origin)s) / %(period)s)::int8,
-            array_position(%(windows)s::int4[], scores.window_days)::int8 - 1,
-            {columns}
-        from {scores}
-        inner join {windows} as windows
+            md5(concat_ws('|', agent_id_hash, extract(epoch from as_of), window_days)) as score_certainty_id,
+            *, case when capacity_score_steady is null then 'too_few_traces' end as steady_missing_because
+        from ({reader.written(NAMED)}) as finished
+        """
+
+
+def _read_scores(reader: Reader, batch: Batch) -> Scores:
+    """Read the scores of the batch's agents, ordered by agent, as-of and window."""
+    run, block = reader.run, batch.block
+    query = f"""
+        select {OF_SCORES.sql.replace("{seconds}", str(run.seconds)).replace("{origin}", str(block.origin))}
+        from {reader.relations["scores"]}
+        inner join {reader.relations["windows"]} as windows
             on
                 scores.agent_id_hash = windows.agent_id_hash
                 and scores.as_of = windows.as_of
                 and scores.window_days = windows.window_days
-        inner join {agents} on scores.agent_id_hash = agents.agent_id_hash
+        inner join {AGENTS} on scores.agent_id_hash = agents.agent_id_hash
         where
             scores.agent_id_hash = any(%(agents)s)
             and windows.agent_id_hash = any(%(agents)s)
             and scores.as_of between %(first)s and %(last)s
             and windows.as_of between %(first)s and %(last)s
             and scores.window_days = any(%(windows)s)
-        """).format(
-        columns=sql.SQL(", ").join(
-            kind.cast(sql.SQL("({})").format(sql.SQL(EXPRESSIONS.get(name, f"scores.{name}"))))
-            for name, kind in OF_SCORES.items()
-        ),
-        agents=NUMBERED_AGENTS,
-        scores=reader.relations["scores"],
-        windows=reader.relations["windows"],
-    )
-    block = reader.block
+        """
     parameters = {
-        "agents": read,
-        "windows": [window.window_days for window in setting.windows],
-        "origin": block.origin,
-        "period": setting.period.total_seconds(),
-        "first": block.first,
-        "last": block.last,
+        "agents": batch.names,
+        "windows": [window.window_days for window in run.windows],
+        "first": run.time(block.first),
+        "last": run.time(block.last),
     }
-    keys = dict.fromkeys(("agent", "as_of", "window"), Numbers("int8"))
-    found = reader.session.read_numbers(query, parameters, keys | OF_SCORES)
-    places = dict(islice(found, len(keys)))
-    order = np.lexsort((places["window"], places["as_of"], places["agent"]))
-    return Scores(**{name: values[order] for name, values in chain(places.items(), found)})
+    rows = reader.session.read(query, parameters, OF_SCORES.length, "float8")
+    rows = rows[np.lexsort(rows[:, 2::-1].T)]
+    is_real = np.array([kind is Floats for kind in Scores.__annotations__.values()])
+    columns = (values if real else values.astype(np.int64) for values, real in zip(rows.T, is_real, strict=True))
+    return Scores(*columns)
 
 
-def _compute_rows(
-    chunk: Batch, scores: Scores, events: Events, fleet: FleetValues, reader: BlockReader, settings: Settings
-) -> Columns:
-    """Return the columns of the rows of a chunk of agents."""
-    parameters, windows, per_day = (
-        reader.setting.parameters,
-        reader.setting.windows,
-        reader.setting.periods_per_day,
-    )
+def _compute_rows(part: Batch, scores: Scores, fleet: FleetValues, run: Run, settings: Settings) -> Columns:
+    """Return the columns of the rows of some agents."""
+    sums, parameters, windows, per_day = PeriodSums.of(part.counts), run.parameters, run.windows, run.per_day
     window_days = np.array([window.window_days for window in windows])[scores.window]
     first = first_of_pairs(scores)
     pair = np.cumsum(np.isin(np.arange(len(scores.agent)), first)) - 1
     agent, as_of, n_open = scores.agent[first], scores.as_of[first], scores.n_open_episodes[first]
-    steps = day_steps(chunk.sums, agent, as_of, per_day)
+    steps = day_steps(sums, agent, as_of, per_day)
     present = Present(
         agent=agent,
         as_of=as_of,
@@ -182,7 +158,7 @@ def _compute_rows(
         episode_cv=fleet.episode_cv[as_of],
     )
     bounds = compute_intervals(
-        chunk.sums, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
+        sums, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
     )
     return {
         **bounds._asdict(),
@@ -190,9 +166,9 @@ def _compute_rows(
             f"{component}_loss": np.where(np.isinf(values), np.nan, values)
             for component, values in losses(scores, parameters).items()
         },
-        **_of_pairs(chunk.sums, scores, events, present, pair, windows, parameters, settings, per_day),
-        **{name: getattr(scores, name) for name in OF_STEADY_DAYS},
-        "chain_gap_z": _chain_gap_z(chunk.sums, scores, window_days, per_day),
+        **_of_pairs(sums, scores, part.events, present, pair, run, settings),
+        **_of_steady_days(part.events, scores, run),
+        "chain_gap_z": _chain_gap_z(sums, scores, window_days, per_day),
     }
 
 
@@ -209,17 +185,15 @@ def _of_pairs(
     events: Events,
     present: Present,
     pair: Integers,
-    windows: tuple[Window, ...],
-    parameters: Parameters,
+    run: Run,
     settings: Settings,
-    per_day: int,
 ) -> Columns:
     """Return the columns of the steady score and of changes. They are computed once per pair of an agent and an as-of,
     not once per window.
 
     :param pair: position in ``present`` of the pair of each row.
     """
-    lengths = tuple(one.window_days for one in windows)
+    lengths, parameters, per_day = tuple(one.window_days for one in run.windows), run.parameters, run.per_day
     steady = long_run(sums, events, present, lengths, parameters, per_day)
     changes = {
         "change": behaviour_changes(sums, present, parameters, per_day)._asdict(),
@@ -261,6 +235,24 @@ def _steady_columns(steady: LongRun, scores: Scores, parameters: Parameters, set
     }
 
 
+def _of_steady_days(events: Events, scores: Scores, run: Run) -> Columns:
+    """Return numbers and means of the episodes and judged deferrals of the last ``steady_days``, or of the window if it
+    is longer."""
+    shape = len(events.first_period), int(scores.as_of.max(initial=0)) + 1
+    lengths = [max(run.parameters.steady_days, window.window_days) * run.per_day for window in run.windows]
+    found = [judged_deferrals(events.deferrals, n, shape) | recoveries(events.episodes, n, shape) for n in lengths]
+    at = scores.window, scores.agent, scores.as_of
+    of = {name: np.stack([one[name] for one in found])[at] for name in found[0]}
+    n_episodes, n_deferrals = of["n_recoveries"] + scores.n_open_episodes, of["n_judged_deferrals"]
+    hours = (of["recovery_microseconds"] + scores.open_microseconds) / MICROSECONDS_PER_HOUR
+    return {
+        "n_steady_episodes": n_episodes,
+        "mttr_hours_steady": ratio(hours, n_episodes),
+        "n_steady_deferrals": n_deferrals,
+        "q_deferral_steady": ratio(of["value_of_judged_deferrals"] / UNITS, n_deferrals, 1.0),
+    }
+
+
 def _chain_gap_z(sums: PeriodSums, scores: Scores, window_days: Integers, periods_per_day: int) -> Floats:
     """Return the excess of each window's gaps per trace over those of the ``GAP_DAYS`` days before, in standard
     deviations."""
@@ -271,25 +263,3 @@ def _chain_gap_z(sums: PeriodSums, scores: Scores, window_days: Integers, period
         for counts in (sums.n_chain_gaps, sums.n_traces)
     )
     return excess(scores.chain_gaps.astype(np.float64), scores.n_traces.astype(np.float64), n_gaps, n_traces)
-
-
-def _query(setting: Setting, types: Mapping[str, Numbers]) -> str:
-    """Return the query that selects the finished rows, with the columns of ``fct_score_certainty``.
-
-    :param types: types of the columns, as returned by :func:`add_rows`.
-    """
-    # The key has the same expression as in the macro surrogate_key.
-    query = sql.SQL("""
-        with finished as ({finished})
-
-        select
-            md5(concat_ws('|', finished.agent_id_hash, extract(epoch from finished.as_of), finished.window_days))
-                as score_certainty_id,
-            finished.agent_id_hash, finished.as_of, finished.window_days, {columns},
-            case when finished.capacity_score_steady = 'NaN' then 'too_few_traces' end as steady_missing_because
-        from finished
-        """).format(
-        finished=finished_rows(setting),
-        columns=values_of(types, NAMED),
-    )
-    return query.as_string(None)

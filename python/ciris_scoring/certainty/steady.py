@@ -12,28 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
-from ciris_scoring.certainty.design_effects import FLEET_WEIGHT
+from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts, nested
+from ciris_scoring.certainty.events import days_observed, deferral_sums, episode_sums, variance_of_log_hours
+from ciris_scoring.certainty.inputs import PeriodSums, Present
 from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
 from ciris_scoring.certainty.losses import loss_of_rate, norm, r_ceiling_loss, slope_of_loss
 from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
-from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
-from ciris_scoring.windows.rolling import between, running_total
-from ciris_scoring.windows.sums import (
-    CONFIDENCE_UNITS,
-    LOG_UNITS,
-    NEVER,
-    SQUARE_UNITS,
-    VALUE_UNITS,
-    Deferrals,
-    Events,
-    FragileEpisodes,
-    confidence_in_units,
-    log_hours,
-)
+from ciris_scoring.windows.arrays import Booleans, Floats, ratio
+from ciris_scoring.windows.run import Parameters
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS, Events
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
 """Lengths in days of the nested windows of traces. The last length is the lookback horizon. With twelve windows, the
@@ -70,33 +59,6 @@ MOST_EPISODES = 12
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
 NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1.0, np.sqrt(2 * np.pi)), strict=True))
 """Gauss-Hermite quadrature for a standard normal distribution (certainty.md §4b, "R")."""
-
-
-class Present(NamedTuple):
-    """The n pairs of an agent and an as-of for which the present behaviour is estimated; (n,) each."""
-
-    agent: Integers
-    as_of: Integers
-    """Number of periods in the arrays before the as-of."""
-    n_open: Integers
-    """Number of open episodes, 0 or 1."""
-    open_log_hours: Floats
-    """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
-    effect: Floats
-    """Design effects of the rates and of successes, (n, 8), in the order of ``COUNTED``."""
-    per_day: Floats
-    """Mean number of trials on the day of a trial to which ``effect`` applies, (n, 8)."""
-    episode_cv: Floats
-    """The fleet's coefficient of variation of episode durations."""
-
-
-class Sides(NamedTuple):
-    """Sums over recent days, and over the days before them, of n pairs of an agent and an as-of, for alerts."""
-
-    now: Floats
-    """(n, days, ...) sums over the recent days, for each number of recent days."""
-    before: Floats
-    """(n, days, ...) sums over the days before, or (n, ...) if these are the same for every number of recent days."""
 
 
 class LongRun(NamedTuple):
@@ -211,18 +173,6 @@ def _together(
     return found._replace(score=score, low=low, high=high)
 
 
-def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
-    """Return sums over windows that end at the as-of of each pair in ``present``, (n, windows, ...).
-
-    :param per_period: (agents, periods, ...) counts.
-    :param windows: lengths of the windows in days.
-    :param periods_per_day: 1 or 24.
-    """
-    as_of = present.as_of[:, None]
-    starts = as_of - np.array(windows) * periods_per_day
-    return between(running_total(per_period), present.agent[:, None], starts, as_of).astype(np.float64)
-
-
 def _rate_sums(
     sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
@@ -257,7 +207,7 @@ def _rate_sums(
 
 def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
     """Return the loss by ECE, the expected sum of absolute gaps."""
-    per_period = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1)
+    per_period = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, sums.confidence_by_bin], axis=-1)
     found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
@@ -272,109 +222,6 @@ def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, per
     gap = np.minimum(np.sum(share * size, axis=-1), 0.99)
     spread = np.sum(share**2 * spread, axis=-1)
     return _neutral(_part("ece", gap, spread, recent, parameters), judged[:, -1].sum(axis=-1) == 0)
-
-
-def _positions(
-    agent: Integers, period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
-) -> NDArray[np.intp]:
-    """For each pair of agent and as-of in ``present``, and each time, find the agent's first event from that time on.
-
-    :param agent: (m,) agents of the events, which are ordered by agent and period.
-    :param period: (m,) periods of the events.
-    :param days: times in days before the as-of.
-    :returns: (n, times) positions in ``agent``; without such an event, the position after the agent's last event.
-    """
-    ends = present.as_of[:, None] - np.array(days) * periods_per_day
-    low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
-    width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
-    result: NDArray[np.intp] = np.searchsorted(
-        agent * width + period - low, present.agent[:, None] * width + ends - low, side="left"
-    )
-    return result
-
-
-def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:
-    """Return sums of the amounts from each position in a row until the row's last position (half-open), (n, days)."""
-    total = np.concatenate([[0], np.cumsum(amounts)])
-    result: Integers = total[positions[:, -1:]] - total[positions[:, :-1]]
-    return result
-
-
-class EpisodeSums(NamedTuple):
-    """Sums over the episodes that ended in given numbers of days before the as-of, for n pairs; (n, days) each."""
-
-    n: Integers
-    log_hours: Floats
-    """Sums of the natural logarithms of the episodes' durations in hours."""
-    log_hours_squared: Floats
-    repeats: Integers
-    """Number of episodes that have the failure mode of the agent's previous episode, if both episodes ended in these
-    days."""
-
-
-def episode_sums(
-    episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
-) -> EpisodeSums:
-    """Return sums over the episodes that ended in each given number of days before the as-of of each pair. An open
-    episode does not count.
-
-    :param days: numbers of days.
-    """
-    ended = episodes.ended()
-    order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
-    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
-    hours = log_hours(ended.microseconds[order])
-    again = np.zeros(len(agent) + 1, dtype=np.int64)
-    again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
-    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
-    n = positions[:, -1:] - positions[:, :-1]
-    # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
-    first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
-    return EpisodeSums(
-        n,
-        _sums_since(positions, np.rint(hours * LOG_UNITS).astype(np.int64)) / LOG_UNITS,
-        _sums_since(positions, np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)) / SQUARE_UNITS,
-        _sums_since(positions, again[:-1]) - first_repeats,
-    )
-
-
-def deferral_sums(
-    deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
-) -> tuple[Integers, Floats]:
-    """Return the number, and the total value, of the deferrals whose outcome became known in each given number of days
-    before the as-of, (n, days) each. A deferral has a value from 0 to 1."""
-    known = np.maximum(deferrals.created, deferrals.judged)
-    order = np.lexsort((known, deferrals.agent))
-    order = order[known[order] < NEVER]
-    positions = _positions(deferrals.agent[order], known[order], present, (*days, 0), periods_per_day)
-    n = positions[:, -1:] - positions[:, :-1]
-    return n, _sums_since(positions, deferrals.value[order]) / VALUE_UNITS
-
-
-def days_observed(first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int) -> Floats:
-    """Return the number of observed days in each given number of days before the as-of, (n, days). An agent is observed
-    from the start of the period with its first trace.
-
-    :param first_period: (agents,) period of each agent's first trace; it may be negative.
-    """
-    age = (present.as_of - first_period[present.agent]) / periods_per_day
-    return np.minimum(np.array(days, dtype=np.float64), age[:, None])
-
-
-def variance_of_log_hours(n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats) -> tuple[Floats, Floats]:
-    """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
-
-    The variance of the agent is shrunk towards the variance of the fleet with the weight of ``FLEET_WEIGHT`` degrees of
-    freedom. All arrays are broadcast to the shape of the results.
-
-    :param n: number of episodes.
-    :param log_hours: sum of the logarithms of the episodes' hours.
-    :param squares: sum of the squares of these logarithms.
-    :param episode_cv: the fleet's coefficient of variation of episode durations.
-    """
-    spread = np.maximum(squares - ratio(log_hours**2, n), 0.0)
-    degrees = FLEET_WEIGHT + np.maximum(n - 1, 0)
-    return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
 
 
 def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats, Floats]:

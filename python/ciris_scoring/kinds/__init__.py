@@ -41,7 +41,7 @@ class Kind:
     counted: str = ""
     """The traces, pairs or periods that a red flag counts, in words."""
     counts: Mapping[str, str] = field(default_factory=dict)
-    """Columns of ``int_windows`` that a red flag compares: ``found``, ``of``, ``baseline_found``, ``baseline_of``."""
+    """Counts that a red flag compares: ``found``, ``of``, ``baseline_found``, ``baseline_of``."""
     published: str = ""
     """Unit of a red flag's published value: ``counts``, ``shares`` or ``days``."""
 

@@ -1,63 +1,77 @@
-"""Read the input and write the rows of the Python model ``fct_red_flags``. :mod:`red_flags` decides which red flags
-are raised."""
+"""Read the input and write the rows of the Python model ``fct_red_flags``. :mod:`counts` counts what is compared,
+:mod:`rules` decides which red flags are raised."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
+import numpy as np
 from psycopg import sql
 
 from ciris_scoring.kinds import FLAGS
+from ciris_scoring.red_flags.counts import ARRAYS, DAYS_TO_JUDGE, FIELDS, NUMBERS, count, read_scored
 from ciris_scoring.red_flags.rules import Raised, raised_red_flags
-from ciris_scoring.windows.inputs import FIELDS
-from ciris_scoring.windows.session import Numbers, Session, column_list
-from ciris_scoring.windows.sums import ARRAYS
+from ciris_scoring.red_flags.ties import Ties
+from ciris_scoring.windows.reading import Numbers, Reader
+from ciris_scoring.windows.session import Session
 
 READ_ROWS = 100_000
 """Number of rows to read at a time, about 100 MB. Whole as-ofs are read until this number is reached."""
-
-COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
-"""Types of columns: of a count, a real number, and a count for each of ``FIELDS``."""
-COLUMNS = {
-    "window_days": COUNT,
-    "baseline_days": REAL,
+OF_WINDOWS = ("n_traces", "n_recoveries", "n_modes")
+"""Columns that are read from ``int_windows``."""
+COMPARED = {
+    "window_days": "window_days",
+    "baseline_days": """extract(
+        epoch from windows.window_start - greatest(
+            windows.window_start - baseline.baseline_days * interval '24 hours',
+            date_bin({period}, windows.first_traced_at, timestamptz '2000-01-01 00:00:00+00')
+        )
+    )::float8 / 86400""",
     **{
-        name: FIELD_COUNTS if name.removeprefix("baseline_") in ARRAYS else COUNT
+        name: f"windows.{name}" if name in OF_WINDOWS else f"counted.{name}"
         for flag in FLAGS.values()
         for name in flag.counts.values()
     },
-    **dict.fromkeys(
-        ("n_triples", "equal_pairs", "equal_plausibilities", "equal_alignments", "equal_coherences"), COUNT
-    ),
+    **{name: f"counted.{name}" for name in Ties._fields},
 }
-"""Columns of ``int_windows`` that red flags compare."""
+COLUMNS = Numbers(
+    {name: text for name, text in COMPARED.items() if name.removeprefix("baseline_") not in ARRAYS},
+    {name: (text, len(FIELDS)) for name, text in COMPARED.items() if name.removeprefix("baseline_") in ARRAYS},
+    "float8",
+)
+"""Columns that red flags compare. ``baseline_days`` counts from the agent's first period if the baseline began earlier;
+it is negative if that period began in the window."""
 
 Relations = Mapping[str, sql.SQL]
 """Names of the relations that are read, as dbt quotes them, by the keys of ``inputs`` in :func:`red_flags`."""
 
 
-def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
+def red_flags(connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the red flags of the rows that the run rewrites (certainty.md §5).
 
-    :param dbt: the argument ``dbt`` of the Python model. The materialization replace_range adds ``rewritten_range``.
     :param connection: dbt's connection, inside the transaction of the materialization.
-    :param inputs: relations ``windows``, ``agents``, ``agent_names`` and ``agent_periods``.
+    :param inputs: names of relations.
     :returns: the query that selects the raised red flags.
     :raises StepError: a sum is null or has the wrong length.
     """
-    session = Session(connection)
+    reader = Reader(connection, inputs, NUMBERS)
+    session = reader.session
     relations = {name: sql.SQL(relation) for name, relation in inputs.items()}
+    horizon = reader.run.baseline_horizon
+    for block in reader.blocks(horizon):
+        for batch in reader.batches(block, event_days=horizon + DAYS_TO_JUDGE):
+            reader.write(batch, count(batch, read_scored(reader, batch), reader.run))
     session.execute("""
+        create index on pg_temp.ciris_rows ((counts[2]));
+        analyze pg_temp.ciris_rows;
         create temporary table ciris_red_flags (
             agent_id_hash text, agent_name text, agent_label text, as_of timestamptz, window_days int4,
             scored_at timestamptz, red_flag text, field text, value float8, comparison_value float8, compared_with text,
             z float8, message text
         ) on commit drop
         """)
-    session.avoid_nested_loops()
     _find_successions(session, relations)
-    for first, last in _blocks(session, relations, dbt.rewritten_range):
-        _judge(session, relations, first, last)
+    for first, last in _blocks(session):
+        _judge(reader, relations, first, last)
         _add_new_identities(session)
     # The key has the same expression as in the macro surrogate_key.
     return """
@@ -70,14 +84,10 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
         """
 
 
-def _blocks(session: Session, relations: Relations, rewritten_range: str) -> Iterator[tuple[datetime, datetime]]:
+def _blocks(session: Session) -> Iterator[tuple[int, int]]:
     """Yield the first and last as-of of each block of rows that are read together. The rows of an as-of are in one
     block, because red flags compare agents with the median of all agents."""
-    as_ofs = session.rows(
-        sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
-            relations["windows"], sql.SQL(rewritten_range)
-        )
-    )
+    as_ofs = session.rows("select counts[2], count(*) from pg_temp.ciris_rows group by 1 order by 1")
     first, n_rows = None, 0
     for number, (as_of, n) in enumerate(as_ofs, 1):
         first = first or as_of
@@ -87,8 +97,9 @@ def _blocks(session: Session, relations: Relations, rewritten_range: str) -> Ite
             first, n_rows = None, 0
 
 
-def _judge(session: Session, relations: Relations, first: datetime, last: datetime) -> None:
+def _judge(reader: Reader, relations: Relations, first: int, last: int) -> None:
     """Insert the red flags of the as-ofs from ``first`` to ``last``, both included, into ``ciris_red_flags``."""
+    session = reader.session
     session.execute(
         sql.SQL("""
         drop table if exists pg_temp.ciris_red_flag_rows;
@@ -96,17 +107,25 @@ def _judge(session: Session, relations: Relations, first: datetime, last: dateti
         select
             row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
             dense_rank() over (order by as_of, window_days) as fleet,
-            agent_id_hash, windows.agent_name, agents.agent_label, as_of, now() as scored_at, {columns}
-        from {windows} as windows
+            agent_id_hash, windows.agent_name, agents.agent_label, as_of, now() as scored_at, window_days,
+            {columns} as compared
+        from ({counted} where counts[2] between %(first)s and %(last)s) as counted
+        inner join {windows} as windows using (agent_id_hash, as_of, window_days)
+        inner join {scoring_windows} as baseline using (window_days)
         inner join {agents} as agents using (agent_id_hash)
-        where as_of between %(first)s and %(last)s
-        """).format(columns=column_list(COLUMNS), **relations),
+        """).format(
+            columns=sql.SQL(COLUMNS.sql.replace("{period}", f"interval '{reader.run.seconds} seconds'")),
+            counted=sql.SQL(reader.written()),
+            **relations,
+        ),
         {"first": first, "last": last},
     )
-    query = sql.SQL("select fleet, {} from ciris_red_flag_rows order by row_number").format(
-        sql.SQL(", ").join(kind.cast(sql.Identifier(name)) for name, kind in COLUMNS.items())
-    )
-    found = list(raised_red_flags(dict(session.read_numbers(query, {}, {"fleet": COUNT, **COLUMNS}))))
+    query = "select fleet::float8 || compared from pg_temp.ciris_red_flag_rows order by row_number"
+    rows = session.read(query, {}, 1 + COLUMNS.length, "float8")
+    compared = {name: COLUMNS.of(rows[:, 1:], name) for name in COLUMNS.at}
+    counts = {name: np.rint(values).astype(np.int64) for name, values in compared.items()}
+    inputs = counts | {"fleet": rows[:, 0].astype(np.int64), "baseline_days": compared["baseline_days"]}
+    found = list(raised_red_flags(inputs))
     if found:
         session.execute(
             sql.SQL("""
@@ -119,7 +138,7 @@ def _judge(session: Session, relations: Relations, first: datetime, last: dateti
                 %s::int8[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::float8[], %s::text[]
             ) as red_flags ({names})
             inner join ciris_red_flag_rows as rows on red_flags.row = rows.row_number
-            """).format(names=column_list(Raised._fields)),
+            """).format(names=sql.SQL(", ".join(Raised._fields))),
             [list(column) for column in zip(*found, strict=True)],
         )
 

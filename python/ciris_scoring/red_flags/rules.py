@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ciris_scoring.kinds import FLAGS, Kind
 from ciris_scoring.numbers_as_text import percent, rounded
-from ciris_scoring.windows import inputs
-from ciris_scoring.windows.inputs import FIELDS, Booleans, Floats, Integers
+from ciris_scoring.red_flags.counts import FIELDS
+from ciris_scoring.windows import arrays
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers
 
 MEDIAN_WEIGHT = 4
 """Weight of the fleet's median. In a comparison, the median counts as a sample that is four times as large as the
@@ -127,7 +128,7 @@ class Raised(NamedTuple):
     """A red flag that is raised: a row of ``fct_red_flags``."""
 
     row: int
-    """Index of the row of ``int_windows``: an agent, as-of and window."""
+    """Index of the row: an agent, as-of and window."""
     red_flag: str
     field: str | None
     value: float
@@ -138,7 +139,7 @@ class Raised(NamedTuple):
 
 
 Inputs = Mapping[str, Any]
-"""Columns of ``int_windows``: (n,), or (n, length) for arrays. Rows of the same as-of and window are adjacent."""
+"""Columns of ``red_flags/counts.py``: (n,), or (n, length). Rows of the same as-of and window are adjacent."""
 
 
 def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
@@ -360,7 +361,7 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
 def _ratio(x: Any, y: Any) -> Floats:
     """Return x / y; NaN where y is 0 or NaN."""
-    return inputs.ratio(x, y, np.nan)
+    return arrays.ratio(x, y, np.nan)
 
 
 def _fleet_medians(shares: Shares, known: Booleans, fleet: Integers) -> Shares:
