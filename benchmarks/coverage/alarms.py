@@ -12,15 +12,16 @@ from benchmarks.coverage.events import row_facts
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.certainty.changes import behaviour_changes
+from ciris_scoring.certainty.counts import Counts, Pairs
 from ciris_scoring.certainty.design_effects import (
+    add_to_fleet,
     day_steps,
     design_effects,
-    empty_fleet_sums,
+    empty_fleet,
     fleet_values,
-    sum_fleet,
 )
 from ciris_scoring.certainty.episodes import event_changes
-from ciris_scoring.certainty.inputs import PeriodSums, Present
+from ciris_scoring.certainty.inputs import Present
 from ciris_scoring.certainty.intervals import compute_intervals
 from ciris_scoring.windows.arrays import Booleans, Floats, Integers
 from ciris_scoring.windows.sums import Events, Places
@@ -59,7 +60,7 @@ class Raised(NamedTuple):
 
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
-) -> tuple[PeriodSums, tuple[Scored, Scored], Present, Raised]:
+) -> tuple[Counts, tuple[Scored, Scored], Present, Raised]:
     """Draw the behaviour of agents, and compute scores and alerts at each as-of from day ``first`` on.
 
     :returns: the sums of traces by agent and day; the scores of 7 and of 30 days; all pairs of an agent and an as-of;
@@ -82,34 +83,31 @@ def watched(
     return sums, (week, month), present, raised
 
 
-def pairs(sums: PeriodSums, events: Events, as_ofs: Integers) -> Present:
+def pairs(sums: Counts, events: Events, as_ofs: Integers) -> Present:
     """Return a row for each pair of an agent and an as-of."""
-    agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
-    as_of, none = as_ofs[at], np.zeros(len(agent), dtype=np.int64)
-    effect, episode_cv = of_fleet_values(sums, events, Places(agent, as_of, none))
-    return Present(
-        agent, as_of, none, none.astype(np.float64), effect, day_steps(sums, agent, as_of, 1).per_day, episode_cv
-    )
+    agent, at = (index.ravel() for index in np.indices((len(sums.n_gaps), len(as_ofs))))
+    of_all, none = Pairs(agent, as_ofs[at]), np.zeros(len(agent), dtype=np.int64)
+    effect, episode_cv = of_fleet_values(sums, events, of_all)
+    return Present(*of_all, none, none.astype(np.float64), effect, day_steps(sums, of_all, 1).per_day, episode_cv)
 
 
-def of_fleet_values(sums: PeriodSums, events: Events, pairs: Places) -> tuple[Floats, Floats]:
+def of_fleet_values(sums: Counts, events: Events, pairs: Pairs) -> tuple[Floats, Floats]:
     """Return the design effects, (n, 8), and the coefficient of variation of episode durations, (n,), of n pairs that
     are a fleet."""
-    agent, as_of, _ = pairs
-    fleet = empty_fleet_sums(sums.n_traces.shape[1])
-    sum_fleet(sums, events, pairs, fleet, 1)
+    fleet = empty_fleet(sums.n_gaps.shape[1])
+    add_to_fleet(sums, events, pairs, fleet, 1)
     values = fleet_values(fleet)
-    return design_effects(day_steps(sums, agent, as_of, 1), values.correlation[as_of]), values.episode_cv[as_of]
+    return design_effects(day_steps(sums, pairs, 1), values.correlation[pairs.as_of]), values.episode_cv[pairs.as_of]
 
 
-def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Scored, Scored], Present]:
+def _scored(sums: Counts, events: Events, as_ofs: Integers) -> tuple[tuple[Scored, Scored], Present]:
     """Score all agents as one fleet.
 
     :param as_ofs: number of days before each as-of.
     :returns: the scores of 7 and of 30 days; all pairs of an agent and an as-of.
     """
     windows = tuple(WINDOWS.values())
-    shape = (len(sums.n_traces), len(as_ofs))
+    shape = (len(sums.n_gaps), len(as_ofs))
     agent, at = (index.ravel() for index in np.indices(shape))
     facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
     places = Places(np.tile(agent, 2), np.tile(as_ofs[at], 2), np.repeat(np.arange(2), agent.size))

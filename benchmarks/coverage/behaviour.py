@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.inputs import PeriodSums
+from ciris_scoring.certainty.counts import COUNTED, Counts
 from ciris_scoring.windows.arrays import Floats, Integers
 from ciris_scoring.windows.drift import METRICS, N_BINS
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS
@@ -144,7 +144,7 @@ def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> B
     )
 
 
-def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Generator) -> PeriodSums:
+def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Generator) -> Counts:
     """Draw the sums of the traces of each agent and day, given the behaviour ``real`` of each day."""
     n = facts.n_traces
     size = effects.cluster
@@ -157,27 +157,29 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
     sampled = np.minimum(n, REPLAY_SAMPLE)
     poor = thinned(n, rate["poor"])
     missing = POOR_TRACE_FIELDS * poor + rng.binomial(FIELDS * n - POOR_TRACE_FIELDS * poor, rate["field_missing"])
-    uncorroborated = n - facts.n_corroborated
     histograms = np.stack([binned(n, real.histograms[:, :, m]) for m in range(len(METRICS))], axis=2)
     judged = histograms[:, :, 0]
     noise = rng.normal(0.0, SPREAD_IN_BIN, judged.shape) * np.sqrt(judged)
     confidence = np.clip(judged * CONFIDENCE_IN_BIN + noise, 0, judged)
-    return PeriodSums(
-        n_traces=n,
-        n_identity_changes=thinned(n, rate["renamed"]),
-        n_overridden=thinned(n, rate["overridden"]),
-        n_chain_gaps=np.zeros_like(n),
-        n_chain_valid=n - thinned(n, rate["chain_broken"]),
-        n_fields_present=FIELDS * n - missing,
-        n_replay_sampled=sampled,
-        n_replay_succeeded=sampled - thinned(sampled, rate["replay_failed"]),
-        n_unsafe=thinned(n, rate["unsafe"]),
-        n_signals_corroborated=facts.n_corroborated,
-        n_signals_uncorroborated=uncorroborated,
-        n_coherent_corroborated=facts.n_corroborated - thinned(facts.n_corroborated, rate["incoherent"]),
-        n_coherent_uncorroborated=uncorroborated - thinned(uncorroborated, rate["incoherent"]),
-        judged_by_bin=judged,
-        confidence_by_bin=np.rint(confidence * CONFIDENCE_UNITS).astype(np.int64),
-        successes_by_bin=thinned(judged, np.clip(real.success, 0, 1)),
+    events = {
+        "d_identity": thinned(n, rate["renamed"]),
+        "k_contradiction": thinned(n, rate["overridden"]),
+        "i_chain": thinned(n, rate["chain_broken"]),
+        "i_coverage": missing,
+        "i_replay": thinned(sampled, rate["replay_failed"]),
+        "u_unsafe": thinned(n, rate["unsafe"]),
+    }
+    signals = facts.n_corroborated, n - facts.n_corroborated
+    incoherent = [thinned(of, rate["incoherent"]) for of in signals]
+    successes = thinned(judged, np.clip(real.success, 0, 1))
+    events |= {"s_score": incoherent[0] + incoherent[1], "ece": successes.sum(axis=-1)}
+    return Counts(
+        n_gaps=np.zeros_like(n),
+        events=np.stack([events[name] for name in COUNTED], axis=-1),
+        trials=np.stack([sampled if name == "i_replay" else n for name in COUNTED], axis=-1),
+        signals=np.stack([*incoherent, *signals], axis=-1),
+        judged=judged,
+        successes=successes,
+        confidence=np.rint(confidence * CONFIDENCE_UNITS).astype(np.int64),
         histograms=histograms,
     )

@@ -10,8 +10,8 @@ from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulat
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
+from ciris_scoring.certainty.counts import Counts, Pairs
 from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR
-from ciris_scoring.certainty.inputs import PeriodSums
 from ciris_scoring.certainty.intervals import Intervals, compute_intervals
 from ciris_scoring.certainty.losses import norm
 from ciris_scoring.windows.arrays import Booleans, Floats
@@ -41,7 +41,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
     return of_case | _compare(*_limits(sums, facts, case, rng), expected, of_days)
 
 
-def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> tuple[Intervals, Floats]:
+def _limits(sums: Counts, facts: Facts, case: Case, rng: np.random.Generator) -> tuple[Intervals, Floats]:
     """Return the intervals and the scores at the end of the last day. All episodes end on that day."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
@@ -57,14 +57,14 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     results, capacities = [], []
     for first in range(0, agents, case.fleet):
         fleet = slice(first, first + case.fleet)
-        part = PeriodSums._make(values[fleet] for values in sums)
-        size = len(part.n_traces)
+        part = Counts._make(values[fleet] for values in sums)
+        size = len(part.n_gaps)
         places = Places(np.arange(size), np.full(size, days), np.zeros(size, dtype=np.int64))
         of_fleet: list[Any] = [values[fleet] for values in given]
         mine = published(part, places, (case.window,), PARAMETERS, *of_fleet)
         capacities.append(mine.capacity_score)
         events = Events(NO_DEFERRALS, of_agents(episodes, range(first, first + case.fleet)), places.window)
-        effect, episode_cv = of_fleet_values(part, events, places)
+        effect, episode_cv = of_fleet_values(part, events, Pairs(places.agent, places.as_of))
         results.append(compute_intervals(part, mine, (case.window,), effect, episode_cv, PARAMETERS))
     intervals = Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
     return intervals, np.concatenate(capacities)

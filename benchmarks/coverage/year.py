@@ -28,8 +28,9 @@ from benchmarks.coverage.surroundings import (
     surroundings,
 )
 from benchmarks.coverage.truth import PARAMETERS, truth
+from ciris_scoring.certainty.counts import Counts
 from ciris_scoring.certainty.episodes import excess
-from ciris_scoring.certainty.inputs import PeriodSums, Present
+from ciris_scoring.certainty.inputs import Present
 from ciris_scoring.certainty.losses import r_ceiling_loss
 from ciris_scoring.certainty.steady import LongRun
 from ciris_scoring.certainty.steady import long_run as estimate
@@ -243,9 +244,9 @@ def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generato
     return critical.reshape(agents, days)
 
 
-def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]:
+def _steady(sums: Counts, events: Events, present: Present) -> list[LongRun]:
     """Return the steady scores for 7 and for 30 days, each as arrays of (agents, as-ofs)."""
-    agents = len(sums.n_traces)
+    agents = len(sums.n_gaps)
     found = estimate(sums, events, present, tuple(WINDOWS), PARAMETERS, 1)
     return [LongRun(*(values.reshape(agents, -1, *values.shape[1:]) for values in one)) for one in found]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, daily_counts, day_sums, nested
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, Counts, Pairs, day_sums, nested
 from ciris_scoring.certainty.design_effects import effect_of_steps, squared_steps
-from ciris_scoring.certainty.inputs import PeriodSums, Present, Sides
+from ciris_scoring.certainty.inputs import Present, Sides
 from ciris_scoring.certainty.losses import loss_of_rate, penalty
 from ciris_scoring.certainty.steady import LEAST_VARIANCE
 from ciris_scoring.windows.arrays import Booleans, Floats, Integers, ratio
@@ -58,31 +58,31 @@ class Change(NamedTuple):
     """Index in ``COUNTED`` of the component whose loss grew most."""
 
 
-def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> Change:
+def behaviour_changes(counts: Counts, present: Present, parameters: Parameters, periods_per_day: int) -> Change:
     """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair in
     ``present``.
 
-    :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
-    :param periods_per_day: 1 or 24.
+    :param counts: counts over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over the agents' history.
     """
-    confidence = sums.confidence_by_bin.sum(axis=-1, keepdims=True)
-    of_day = day_sums(daily_counts(sums)[1], periods_per_day)[:, 1:]
-    per_period = np.concatenate([*daily_counts(sums), confidence], axis=-1)
+    confidence = counts.confidence.sum(axis=-1, keepdims=True)
+    per_period = np.concatenate([counts.events, counts.trials, confidence], axis=-1)
     weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
-    since = nested(per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day)
-    counts = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
+    days = *range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS
+    since = nested(per_period, present.pairs, days, periods_per_day)
+    both_sides = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
     width, both = len(RATES), len(COUNTED)
-    bad = Sides(*(values[..., :width] * EVENT_UNITS[:width] for values in counts))
-    trials = Sides(*(values[..., both : both + width] for values in counts))
+    bad = Sides(*(values[..., :width] * EVENT_UNITS[:width] for values in both_sides))
+    trials = Sides(*(values[..., both : both + width] for values in both_sides))
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
-    good, checked, confident = (Sides(*(of[..., at] for of in counts)) for at in (width, both + width, -1))
+    good, checked, confident = (Sides(*(of[..., at] for of in both_sides)) for at in (width, both + width, -1))
     excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
     weights = np.array([penalty(rate, parameters) or 1.0 for rate in RATES])
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
     effect = np.maximum(present.effect, _weekly_effects(of_week, present.effect))
     # The traces of a busy day are clustered more than those of other days.
-    squares = _days_since(of_day * of_day, present, periods_per_day)
+    of_day = day_sums(counts.trials, periods_per_day)[:, 1:]
+    squares = _days_since(of_day * of_day, present.pairs, periods_per_day)
     busy = ratio(ratio(squares, since[:, :RECENT_DAYS, both : 2 * both]), present.per_day[:, None], 1.0)
     effects = Sides(effect[:, None] + np.maximum(effect[:, None] - 1, 0) * np.maximum(busy - 1, 0), effect)
 
@@ -110,13 +110,13 @@ def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters
     )
 
 
-def _days_since(of_day: Integers, present: Present, periods_per_day: int) -> Floats:
+def _days_since(of_day: Integers, pairs: Pairs, periods_per_day: int) -> Floats:
     """Return sums of daily quantities over the last 1, 2, ... ``RECENT_DAYS`` days, (n, days, q).
 
     :param of_day: (agents, periods, q) quantities of the day that ends with each period.
     """
-    back = present.as_of[:, None] - 1 - np.arange(RECENT_DAYS) * periods_per_day
-    of_each = np.where((back >= 0)[..., None], of_day[present.agent[:, None], np.maximum(back, 0)], 0)
+    back = pairs.as_of[:, None] - 1 - np.arange(RECENT_DAYS) * periods_per_day
+    of_each = np.where((back >= 0)[..., None], of_day[pairs.agent[:, None], np.maximum(back, 0)], 0)
     result: Floats = np.cumsum(of_each, axis=1).astype(np.float64)
     return result
 

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, daily_counts, day_sums, running_totals
+from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, Counts, Pairs, day_sums, totals_of_days
 from ciris_scoring.certainty.events import FLEET_WEIGHT, episode_sums
-from ciris_scoring.certainty.inputs import PeriodSums
-from ciris_scoring.windows.arrays import Booleans, Floats, Integers, ratio
-from ciris_scoring.windows.sums import Events, Places
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers, between, ratio
+from ciris_scoring.windows.sums import Events
 
 EFFECT_DAYS = 90
 """Days before the as-of over which design effects and durations of episodes are measured."""
@@ -38,15 +37,6 @@ VARIATION_UNITS, SIZE_UNITS = 2.0**40, 2.0**20
 their order."""
 UNIT = 2.0**-30
 """Size of an integer unit of the fleet's sums, which do not depend on the order of agents either."""
-
-
-class FleetSums(NamedTuple):
-    """Sums over the agents of a fleet by as-of, in ``UNIT``. Both arrays begin with the axis (periods + 1)."""
-
-    correlation: Integers
-    """(..., 8, 2): Σ w(F − 1)(h − 1) and Σ w(h − 1)², with h = ``Steps.per_pair``, in the order of ``COUNTED``."""
-    episodes: Integers
-    """(..., 2): sum of squared deviations of the logarithms of durations, and degrees of freedom."""
 
 
 class FleetValues(NamedTuple):
@@ -73,63 +63,55 @@ class Steps(NamedTuple):
     """Variance of an outcome."""
 
 
-def empty_fleet_sums(n_periods: int) -> FleetSums:
-    """Return sums of 0 for arrays of ``n_periods`` periods, to which sums of agents can be added."""
-    ends = n_periods + 1
-    return FleetSums(np.zeros((ends, len(COUNTED), 2), dtype=np.int64), np.zeros((ends, 2), dtype=np.int64))
-
-
-def day_steps(sums: PeriodSums, agent: Integers, as_of: Integers, periods_per_day: int) -> Steps:
-    """Return the variation between days of n pairs.
-
-    :param agent: (n,) indices of agents in ``sums``.
-    :param as_of: (n,) numbers of periods in ``sums`` before the as-of.
-    :param periods_per_day: 1 or 24.
-    """
-    days_y, days_n = (day_sums(counts, periods_per_day) for counts in daily_counts(sums))
+def day_steps(counts: Counts, pairs: Pairs, periods_per_day: int) -> Steps:
+    """Return the variation between days of n pairs of an agent and an as-of."""
+    days_y, days_n = (day_sums(one, periods_per_day) for one in (counts.events, counts.trials))
     unit = 1 / EVENT_UNITS
     squares, both = squared_steps(ratio(days_y, days_n * unit), days_n, periods_per_day)
     now, before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
     size = ratio(2 * now * before, now + before)
     variation = np.zeros((3, *days_n.shape), dtype=np.int64)
-    variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
-    variation[1, :, periods_per_day:] = both
-    variation[2, :, periods_per_day:] = np.rint(size * SIZE_UNITS)
-    totals = running_totals(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
-    start = np.maximum(as_of - EFFECT_DAYS * periods_per_day, 0)
-    in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
-    observed, pairs, sizes, squared, bad, trials = np.split(in_window, 6, axis=-1)
+    for row, values in enumerate((np.rint(squares * VARIATION_UNITS), both, np.rint(size * SIZE_UNITS))):
+        variation[row, :, periods_per_day:] = values
+    totals = totals_of_days(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
+    sums = between(totals, pairs.agent, pairs.as_of - EFFECT_DAYS * periods_per_day, pairs.as_of).astype(np.float64)
+    observed, n_pairs, sizes, squared, bad, trials = np.split(sums, 6, axis=-1)
     share = ratio(bad, trials * unit)
-    per_pair = ratio(sizes / SIZE_UNITS, pairs)
-    return Steps(observed / VARIATION_UNITS, pairs, per_pair, ratio(squared, trials), share * (1 - share))
+    per_pair = ratio(sizes / SIZE_UNITS, n_pairs)
+    return Steps(observed / VARIATION_UNITS, n_pairs, per_pair, ratio(squared, trials), share * (1 - share))
 
 
-def sum_fleet(sums: PeriodSums, events: Events, pairs: Places, fleet: FleetSums, periods_per_day: int) -> None:
-    """Add the agents of n pairs of an agent and an as-of to the fleet's sums, in place."""
-    agent, as_of, _ = pairs
-    steps = day_steps(sums, agent, as_of, periods_per_day)
+def empty_fleet(n_periods: int) -> Integers:
+    """Return sums of 0 for arrays of ``n_periods`` periods, to which :func:`add_to_fleet` adds: (periods + 1, 9, 2).
+
+    For each as-of and each quantity in ``COUNTED``, they are Σ w(F − 1)(h − 1) and Σ w(h − 1)², with h =
+    ``Steps.per_pair``; last come the squared deviations of the logarithms of durations, and degrees of freedom.
+    """
+    return np.zeros((n_periods + 1, len(COUNTED) + 1, 2), dtype=np.int64)
+
+
+def add_to_fleet(counts: Counts, events: Events, pairs: Pairs, fleet: Integers, periods_per_day: int) -> None:
+    """Add the agents of n pairs of an agent and an as-of to the fleet's sums, in place, in ``UNIT``."""
+    steps = day_steps(counts, pairs, periods_per_day)
     more = np.maximum(steps.per_pair - 1, 0)
     own = ratio(steps.squares, steps.pairs * steps.variance, 1.0)
     slope = np.clip(own - 1, -more, more)
     weight = np.where(steps.variance > 0, steps.pairs / DAYS_PER_DEGREE, 0.0)
-    terms = np.stack([weight * slope * more, weight * more * more], axis=-1)
-    np.add.at(fleet.correlation, as_of, np.rint(terms / UNIT).astype(np.int64))
-
     found = episode_sums(events.episodes, pairs, (EFFECT_DAYS,), periods_per_day)
     n, logs, squares = (values[:, 0].astype(np.float64) for values in found[:3])
     degrees = np.where(n >= MIN_EPISODES, np.minimum(n, MOST_EPISODES) - 1, 0.0)
     variance = np.maximum(squares - ratio(logs**2, n), 0) / np.maximum(n - 1, 1)
-    of_episodes = np.stack([degrees * variance, degrees], axis=-1)
-    np.add.at(fleet.episodes, as_of, np.rint(of_episodes / UNIT).astype(np.int64))
+    first = np.column_stack([weight * slope * more, degrees * variance])
+    second = np.column_stack([weight * more * more, degrees])
+    np.add.at(fleet, pairs.as_of, np.rint(np.stack([first, second], axis=-1) / UNIT).astype(np.int64))
 
 
-def fleet_values(sums: FleetSums) -> FleetValues:
+def fleet_values(fleet: Integers) -> FleetValues:
     """Return the fleet's correlations and coefficient of variation, from the sums over all agents."""
-    both = sums.correlation.astype(np.float64)
-    spread, degrees = np.moveaxis(sums.episodes * UNIT, -1, 0)
-    log_variance = (FLEET_WEIGHT * np.log1p(EPISODE_CV**2) + spread) / (FLEET_WEIGHT + degrees)
+    first, second = np.moveaxis(fleet * UNIT, -1, 0)
+    log_variance = (FLEET_WEIGHT * np.log1p(EPISODE_CV**2) + first[:, -1]) / (FLEET_WEIGHT + second[:, -1])
     return FleetValues(
-        np.clip(ratio(both[..., 0], both[..., 1]), 0.0, MOST_CORRELATION),
+        np.clip(ratio(first[:, :-1], second[:, :-1]), 0.0, MOST_CORRELATION),
         np.sqrt(np.expm1(np.minimum(log_variance, MOST_LOG_VARIANCE))),
     )
 
@@ -158,13 +140,12 @@ def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats
 def effect_of_steps(
     squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats, weight: float = FLEET_WEIGHT
 ) -> Floats:
-    """Return design effects from the differences of neighbouring days or weeks. All arrays have one shape.
+    """Return design effects from the differences of neighbouring days or weeks.
 
-    :param squares: sums of the squares of :func:`squared_steps`.
-    :param pairs: numbers of pairs of neighbours with trials.
-    :param prior: design effects towards which the results are shrunk. They are the result if ``variance`` is 0.
+    :param squares: sums of the squares of :func:`squared_steps`, of ``pairs`` neighbours with trials.
+    :param prior: design effects towards which the results are shrunk, with ``weight`` degrees of freedom. They are the
+        result if ``variance`` is 0.
     :param variance: variances of an outcome.
-    :param weight: weight of ``prior`` in degrees of freedom.
     """
     observed = squares / DAYS_PER_DEGREE + weight * prior * variance
     return ratio(observed, (pairs / DAYS_PER_DEGREE + weight) * variance, prior)

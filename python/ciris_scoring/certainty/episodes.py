@@ -60,11 +60,11 @@ def event_changes(events: Events, present: Present, periods_per_day: int) -> Eve
         all_days: Floats = values[:, n_windows:].astype(np.float64)
         return Sides(recent + np.reshape(of_open, (-1, 1)), all_days - recent)
 
-    found = episode_sums(events.episodes, present, starts, periods_per_day)
+    found = episode_sums(events.episodes, present.pairs, starts, periods_per_day)
     n, logs = sides(found.n, present.n_open), sides(found.log_hours, present.open_log_hours)
     squares, none = sides(found.log_hours_squared, np.zeros(1)), np.zeros(1)
-    observed = sides(days_observed(events.first_period, present, starts, periods_per_day), none)
-    judged, value = (sides(of, none) for of in deferral_sums(events.deferrals, present, starts, periods_per_day))
+    observed = sides(days_observed(events.first_period, present.pairs, starts, periods_per_day), none)
+    judged, value = (sides(of, none) for of in deferral_sums(events.deferrals, present.pairs, starts, periods_per_day))
     lost = Sides(judged.now - value.now, judged.before - value.before)
 
     rose = share_rose(*(lost.now, judged.now), *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE))

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.inputs import Present
+from ciris_scoring.certainty.counts import Pairs
 from ciris_scoring.windows.arrays import Floats, Integers, ratio
-from ciris_scoring.windows.sums import NEVER, UNITS, Deferrals, FragileEpisodes, Places
+from ciris_scoring.windows.sums import NEVER, UNITS, Deferrals, FragileEpisodes
 
 FLEET_WEIGHT = 10.0
 """Weight, in degrees of freedom, of the fleet's estimate when an agent's estimate is shrunk towards it."""
@@ -20,7 +20,7 @@ MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
 def log_hours(microseconds: Integers) -> Floats:
-    """Compute the natural logarithm of each duration in hours, at least ``LEAST_LOG_HOURS`` (certainty.md §4b).
+    """Return the natural logarithm of each duration in hours, at least ``LEAST_LOG_HOURS`` (certainty.md §4b).
 
     Logarithms are rounded to 12 decimals, so that sums in ``LOG_UNITS`` are exact.
     """
@@ -30,20 +30,19 @@ def log_hours(microseconds: Integers) -> Floats:
 
 
 def _positions(
-    agent: Integers, period: Integers, present: Present | Places, days: tuple[int, ...], periods_per_day: int
+    agent: Integers, period: Integers, pairs: Pairs, days: tuple[int, ...], periods_per_day: int
 ) -> NDArray[np.intp]:
-    """For each pair of agent and as-of in ``present``, and each time, find the agent's first event from that time on.
+    """Return the position of the first event of each pair's agent that is not earlier than each time, (n, times);
+    without such an event, the position after the agent's last event.
 
-    :param agent: (m,) agents of the events, which are ordered by agent and period.
-    :param period: (m,) periods of the events.
+    :param agent: (m,) agents of the events, which are ordered by agent and ``period``.
     :param days: times in days before the as-of.
-    :returns: (n, times) positions in ``agent``; without such an event, the position after the agent's last event.
     """
-    ends = present.as_of[:, None] - np.array(days) * periods_per_day
+    ends = pairs.as_of[:, None] - np.array(days) * periods_per_day
     low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
     width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
     result: NDArray[np.intp] = np.searchsorted(
-        agent * width + period - low, present.agent[:, None] * width + ends - low, side="left"
+        agent * width + period - low, pairs.agent[:, None] * width + ends - low, side="left"
     )
     return result
 
@@ -67,21 +66,16 @@ class EpisodeSums(NamedTuple):
     days."""
 
 
-def episode_sums(
-    episodes: FragileEpisodes, present: Present | Places, days: tuple[int, ...], periods_per_day: int
-) -> EpisodeSums:
+def episode_sums(episodes: FragileEpisodes, pairs: Pairs, days: tuple[int, ...], periods_per_day: int) -> EpisodeSums:
     """Return sums over the episodes that ended in each given number of days before the as-of of each pair. An open
-    episode does not count.
-
-    :param days: numbers of days.
-    """
+    episode does not count."""
     ended = episodes.ended()
     order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
     agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
     hours = log_hours(ended.microseconds[order])
     again = np.zeros(len(agent) + 1, dtype=np.int64)
     again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
-    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
+    positions = _positions(agent, recovered, pairs, (*days, 0), periods_per_day)
     n = positions[:, -1:] - positions[:, :-1]
     # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
     first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
@@ -94,39 +88,34 @@ def episode_sums(
 
 
 def deferral_sums(
-    deferrals: Deferrals, present: Present | Places, days: tuple[int, ...], periods_per_day: int
+    deferrals: Deferrals, pairs: Pairs, days: tuple[int, ...], periods_per_day: int
 ) -> tuple[Integers, Floats]:
     """Return the number, and the total value, of the deferrals whose outcome became known in each given number of days
     before the as-of, (n, days) each. A deferral has a value from 0 to 1."""
     known = np.maximum(deferrals.created, deferrals.judged)
     order = np.lexsort((known, deferrals.agent))
     order = order[known[order] < NEVER]
-    positions = _positions(deferrals.agent[order], known[order], present, (*days, 0), periods_per_day)
+    positions = _positions(deferrals.agent[order], known[order], pairs, (*days, 0), periods_per_day)
     n = positions[:, -1:] - positions[:, :-1]
     return n, _sums_since(positions, deferrals.value[order]) / UNITS
 
 
-def days_observed(
-    first_period: Integers, present: Present | Places, days: tuple[int, ...], periods_per_day: int
-) -> Floats:
+def days_observed(first_period: Integers, pairs: Pairs, days: tuple[int, ...], periods_per_day: int) -> Floats:
     """Return the number of observed days in each given number of days before the as-of, (n, days). An agent is observed
     from the start of the period with its first trace.
 
     :param first_period: (agents,) period of each agent's first trace; it may be negative.
     """
-    age = (present.as_of - first_period[present.agent]) / periods_per_day
+    age = (pairs.as_of - first_period[pairs.agent]) / periods_per_day
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
 
 def variance_of_log_hours(n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats) -> tuple[Floats, Floats]:
     """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
 
-    The variance of the agent is shrunk towards the variance of the fleet with the weight of ``FLEET_WEIGHT`` degrees of
-    freedom. All arrays are broadcast to the shape of the results.
+    The variance of n episodes of the agent is shrunk towards that of the fleet with ``FLEET_WEIGHT``.
 
-    :param n: number of episodes.
-    :param log_hours: sum of the logarithms of the episodes' hours.
-    :param squares: sum of the squares of these logarithms.
+    :param log_hours: sum of the logarithms of the episodes' hours; ``squares``, of their squares.
     :param episode_cv: the fleet's coefficient of variation of episode durations.
     """
     spread = np.maximum(squares - ratio(log_hours**2, n), 0.0)

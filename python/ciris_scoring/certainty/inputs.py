@@ -1,57 +1,9 @@
-"""Published scores, and sums per agent and period, that the certainty is computed from."""
+"""Published scores, and pairs of an agent and an as-of, that the certainty is computed from."""
 
 from typing import NamedTuple
 
-import numpy as np
-
+from ciris_scoring.certainty.counts import Pairs
 from ciris_scoring.windows.arrays import Floats, Integers
-from ciris_scoring.windows.drift import METRICS, N_BINS
-from ciris_scoring.windows.reading import Numbers
-
-
-class PeriodSums(NamedTuple):
-    """Sums per agent and scoring period (a UTC day or hour); 0 in a period without traces.
-
-    The first axes of every array are agents and periods. Periods are consecutive. The first period begins at the
-    longest lookback horizon before the first scored as-of, or is the first period with traces. Earlier periods count as
-    empty. Fields have the names of columns of ``int_agent_periods``.
-    """
-
-    n_traces: Integers
-    n_identity_changes: Integers
-    n_overridden: Integers
-    n_chain_valid: Integers
-    n_chain_gaps: Integers
-    n_fields_present: Integers
-    n_replay_sampled: Integers
-    n_replay_succeeded: Integers
-    n_unsafe: Integers
-    n_signals_corroborated: Integers
-    n_signals_uncorroborated: Integers
-    n_coherent_corroborated: Integers
-    n_coherent_uncorroborated: Integers
-    judged_by_bin: Integers
-    """(agents, periods, 10), like the next two fields."""
-    successes_by_bin: Integers
-    confidence_by_bin: Integers
-    """Sums in ``CONFIDENCE_UNITS``."""
-    histograms: Integers
-    """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
-
-    @classmethod
-    def of(cls, counts: Integers) -> "PeriodSums":
-        """Return the sums in an array (agents, periods, numbers) of ``NUMBERS``."""
-        values = [NUMBERS.of(counts, name) for name in NUMBERS.at]
-        n = len(cls._fields) - 1
-        return cls._make([*values[:n], np.stack(values[n:], axis=2)])
-
-
-BY_BIN = ("judged_by_bin", "successes_by_bin", "confidence_by_bin", *(f"{metric}_histogram" for metric in METRICS))
-NUMBERS = Numbers(
-    {name: name for name in PeriodSums._fields[: PeriodSums._fields.index("judged_by_bin")]},
-    {name: (name, N_BINS) for name in BY_BIN},
-)
-"""Columns of ``int_agent_periods`` that become :class:`PeriodSums`."""
 
 
 class Scores(NamedTuple):
@@ -60,7 +12,7 @@ class Scores(NamedTuple):
     unmeasured component has its neutral value."""
 
     agent: Integers
-    """Index of the agent in the arrays of :class:`PeriodSums`."""
+    """Index of the agent in the arrays of counts."""
     as_of: Integers
     """Number of periods in these arrays before the as-of."""
     window: Integers
@@ -112,6 +64,11 @@ class Present(NamedTuple):
     """Mean number of trials on the day of a trial to which ``effect`` applies, (n, 8)."""
     episode_cv: Floats
     """The fleet's coefficient of variation of episode durations."""
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs of an agent and an as-of."""
+        return Pairs(self.agent, self.as_of)
 
 
 class Sides(NamedTuple):

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts
-from ciris_scoring.certainty.inputs import PeriodSums, Scores
-from ciris_scoring.certainty.losses import loss_of_r, loss_of_rate, r_ceiling_loss, slope_of_loss
+from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, Counts
+from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.losses import Part, loss_of_r, part_of_rate, r_ceiling_loss, total_loss
 from ciris_scoring.kinds.components import COMPONENT_ROWS
-from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
+from ciris_scoring.long_run import NORMAL_TO_95
 from ciris_scoring.windows.arrays import Floats, Integers, between, ratio, running_total
+from ciris_scoring.windows.drift import smoothed
 from ciris_scoring.windows.run import Parameters, Window
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS
 
@@ -32,13 +33,6 @@ MEMORY_OF_SIGNALS = 0.8
 """Effective number of the signals of S, as a share of the signals in its memory: older signals weigh less."""
 
 
-class Part(NamedTuple):
-    """Loss of a component of n rows: expectation and variance; (n,) each."""
-
-    loss: Floats
-    variance: Floats
-
-
 class Intervals(NamedTuple):
     """Confidence bounds of n rows; they contain the published value. NaN stands for null."""
 
@@ -50,7 +44,7 @@ class Intervals(NamedTuple):
 
 
 def compute_intervals(
-    sums: PeriodSums,
+    counts: Counts,
     rows: Scores,
     windows: tuple[Window, ...],
     effect: Floats,
@@ -60,10 +54,9 @@ def compute_intervals(
 ) -> Intervals:
     """Compute the confidence bounds of n scores.
 
-    :param sums: sums of the rows' agents over the lookback horizon.
+    :param counts: counts of the rows' agents over the lookback horizon.
     :param effect: (n, 8) design effects of the agents, in the order of ``COUNTED``.
     :param episode_cv: (n,) the fleet's coefficient of variation of episode durations.
-    :param periods_per_day: 1 or 24.
     """
     days, baseline, memory = (
         np.array([getattr(window, f"{name}_days") for window in windows])[rows.window] * periods_per_day
@@ -72,28 +65,38 @@ def compute_intervals(
     start = rows.as_of - days
 
     def within(per_period: Integers, first: Integers, last: Integers = rows.as_of) -> Floats:
-        first, last = (np.maximum(at, 0) for at in (first, last))
         return between(running_total(per_period), rows.agent, first, last).astype(np.float64)
 
-    bad, trials = (within(counts, start) for counts in daily_counts(sums))
-    parts = _rates(rows, bad, trials, effect, parameters)
+    bad, trials = within(counts.events, start) * EVENT_UNITS / effect, within(counts.trials, start) / effect
     at = RATES.index("s_score")
-    signals = MEMORY_OF_SIGNALS * within(daily_counts(sums)[1][..., at], rows.as_of - memory) / effect[:, at]
-    s = _rate("s_score", (1 - rows.s_score) * signals, signals, parameters)
+    trials[:, at] = MEMORY_OF_SIGNALS * within(counts.trials[..., at], rows.as_of - memory) / effect[:, at]
+    bad[:, at] = (1 - rows.s_score) * trials[:, at]
+    parts = {name: _rate(name, bad[:, i], trials[:, i], parameters) for i, name in enumerate(RATES)}
+    parts["i_replay"] = parts["i_replay"].where(rows.is_replay_measured > 0)
     # An unmeasured S is 0, and so is the score.
-    parts["s_score"] = Part(*(np.where(rows.is_s_measured, *of) for of in ((s.loss, np.inf), (s.variance, 0.0))))
-    judged, successes = within(sums.judged_by_bin, start), within(sums.successes_by_bin, start)
-    confidence = within(sums.confidence_by_bin, start) / CONFIDENCE_UNITS
-    parts["ece"] = _calibration(judged, successes, confidence, effect[:, -1])
-    histograms = (within(sums.histograms, start), within(sums.histograms, start - baseline, start))
+    loss = np.where(rows.is_s_measured, parts["s_score"].loss, np.inf)
+    parts["s_score"] = parts["s_score"].where(rows.is_s_measured > 0)._replace(loss=loss)
+    judged, successes, confidence = (within(one, start) for one in (counts.judged, counts.successes, counts.confidence))
+    parts["ece"] = _calibration(judged, successes, confidence / CONFIDENCE_UNITS, effect[:, -1])
+    histograms = within(counts.histograms, start), within(counts.histograms, start - baseline, start)
     r = _resilience(rows, *histograms, effect.mean(axis=-1), episode_cv, parameters)
     parts |= dict(zip(("delta_drift", "mttr_hours"), r, strict=True))
     deferrals = rows.n_judged_deferrals.astype(np.float64)
-    prior = QUALITY_EVENTS / QUALITY_MEAN
-    lost, variance = _share((1 - rows.q_deferral) * deferrals, deferrals + prior, QUALITY_EVENTS)
-    of_deferrals = (-np.log1p(-lost), variance / (1 - lost) ** 2)
-    parts["q_deferral"] = Part(*(np.where(deferrals > 0, values, 0.0) for values in of_deferrals))
-    return _bounds(rows, parts, parameters)
+    total = deferrals + QUALITY_EVENTS / QUALITY_MEAN
+    lost = _share((1 - rows.q_deferral) * deferrals, total, QUALITY_EVENTS)
+    parts["q_deferral"] = part_of_rate("q_deferral", *lost, parameters).where(deferrals > 0)
+
+    loss_of_row = total_loss(parts, parameters)
+    spread = NORMAL_TO_95 * SPREAD * loss_of_row.log_sd
+    fixed = r_ceiling_loss(parameters)
+    low, high = (np.exp(-(fixed + loss_of_row.beyond * np.exp(side * spread))) for side in (1, -1))
+    by_component = np.stack([loss_of_row.variances[name] for name in COMPONENTS], axis=-1)
+    has_driver = ~np.isnan(rows.capacity_score) & (by_component.max(axis=-1) > 0)
+    return Intervals(
+        np.minimum(low, rows.capacity_score),
+        np.maximum(high, rows.capacity_score),
+        np.where(has_driver, by_component.argmax(axis=-1), -1),
+    )
 
 
 def _share(bad: Floats, total: Floats, events: float) -> tuple[Floats, Floats]:
@@ -106,18 +109,7 @@ def _rate(name: str, bad: Floats, trials: Floats, parameters: Parameters) -> Par
     """Return the loss of a rate. The higher the observed share, the less the prior's good events weigh: with bad events
     only, the prior is Jeffreys'."""
     good = (RATE_EVENTS / RATE_MEAN - 2 * RATE_EVENTS) * (1 - ratio(bad, trials))
-    value, variance = _share(bad, trials + 2 * RATE_EVENTS + good, RATE_EVENTS)
-    return Part(loss_of_rate(name, value, parameters), slope_of_loss(name, value, parameters) ** 2 * variance)
-
-
-def _rates(rows: Scores, bad: Floats, trials: Floats, effect: Floats, parameters: Parameters) -> dict[str, Part]:
-    """Return the loss of each rate, also of ``s_score``, whose trials are replaced afterwards."""
-    found = {}
-    for i, name in enumerate(RATES):
-        part = _rate(name, bad[:, i] * EVENT_UNITS[i] / effect[:, i], trials[:, i] / effect[:, i], parameters)
-        is_measured = rows.is_replay_measured if name == "i_replay" else True
-        found[name] = Part(*(np.where(is_measured, values, 0.0) for values in part))
-    return found
+    return part_of_rate(name, *_share(bad, trials + 2 * RATE_EVENTS + good, RATE_EVENTS), parameters)
 
 
 def _calibration(judged: Floats, successes: Floats, confidence: Floats, effect: Floats) -> Part:
@@ -142,14 +134,11 @@ def _resilience(
     :param recent: (n, 3, 10) histograms of the window; ``baseline``, of the baseline.
     """
     n_r, n_b = recent.sum(axis=-1), baseline.sum(axis=-1)
-    pseudo = parameters.drift_pseudo_count * recent.shape[-1]
-    both = recent + baseline
-    pi = ratio(both, (n_r + n_b)[..., None])
-    p, q = ((h + pseudo * pi) / (n + pseudo)[..., None] for h, n in ((recent, n_r), (baseline, n_b)))
+    p, q = smoothed(recent, baseline, parameters.drift_pseudo_count)
     log_ratio = np.log(ratio(p, q, 1.0))
     kl = (p * log_ratio).sum(axis=-1)
     measured = np.minimum(n_r, n_b) >= parameters.drift_min_sample
-    free = np.count_nonzero(both, axis=-1) - 1
+    free = np.count_nonzero(recent + baseline, axis=-1) - 1
     f, one = effect[:, None], np.ones_like(n_r)
     e = f * (ratio(one, n_r) + ratio(one, n_b))
     of_recent = (p * (log_ratio - kl[..., None]) ** 2).sum(axis=-1)
@@ -170,33 +159,4 @@ def _resilience(
     return (
         Part(loss(drift, rows.mttr_hours), (slope * sd) ** 2),
         Part(np.zeros(len(drift)), ((longer - shorter) / 2) ** 2),
-    )
-
-
-def _bounds(rows: Scores, parts: dict[str, Part], parameters: Parameters) -> Intervals:
-    """Add the losses of the components, and return the bounds of the score.
-
-    The loss beyond the fixed cost of R is log-normal. An ``integrity_floor`` limits the loss of I_int.
-    """
-    integrity = [one.component for one in COMPONENT_ROWS if one.has_interval and one.factor == "I_int"]
-    most = -np.log(parameters.integrity_floor) if parameters.integrity_floor > 0 else np.inf
-    is_floored = np.sum([parts[name].loss for name in integrity], axis=0) > most
-    variances = {
-        name: np.where(is_floored, 0.0, part.variance) if name in integrity else part.variance
-        for name, part in parts.items()
-    }
-    loss = np.sum([part.loss for name, part in parts.items() if name not in integrity], axis=0)
-    loss += np.minimum(np.sum([parts[name].loss for name in integrity], axis=0), most)
-    variance = np.sum(list(variances.values()), axis=0)
-
-    fixed = r_ceiling_loss(parameters)
-    beyond = np.maximum(loss - fixed, LEAST_LOSS)
-    spread = NORMAL_TO_95 * SPREAD * np.sqrt(np.log1p(variance / beyond**2))
-    low, high = (np.exp(-(fixed + beyond * np.exp(side * spread))) for side in (1, -1))
-    by_component = np.stack([variances[name] for name in COMPONENTS], axis=-1)
-    has_driver = ~np.isnan(rows.capacity_score) & (by_component.max(axis=-1) > 0)
-    return Intervals(
-        np.minimum(low, rows.capacity_score),
-        np.maximum(high, rows.capacity_score),
-        np.where(has_driver, by_component.argmax(axis=-1), -1),
     )

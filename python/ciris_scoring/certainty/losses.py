@@ -6,12 +6,41 @@ divided in proportion to these losses. This is the logarithmic mean Divisia inde
 2005, Energy Policy 33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
 """
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ciris_scoring.certainty.inputs import Scores
-from ciris_scoring.windows.arrays import Floats
+from ciris_scoring.long_run import LEAST_LOSS
+from ciris_scoring.windows.arrays import Booleans, Floats
 from ciris_scoring.windows.run import Parameters
+
+INTEGRITY = ("i_chain", "i_coverage", "i_replay")
+"""Components whose loss ``integrity_floor`` limits."""
+
+
+class Part(NamedTuple):
+    """Loss of a component of n rows: expectation and variance, and the probability of a recent change; (n,) each."""
+
+    loss: Floats
+    variance: Floats
+    recent: Floats | float = 0.0
+
+    def where(self, known: Booleans | bool) -> "Part":
+        """Return the loss where it is known, and a loss of 0 without variance elsewhere."""
+        return Part(*(np.where(known, values, 0.0) for values in self))
+
+
+class Total(NamedTuple):
+    """Loss of a score of n rows beyond the fixed cost of R; (n,) each."""
+
+    beyond: Floats
+    log_sd: Floats
+    """Standard deviation of its logarithm, if it is log-normal with the mean and variance of the sum of the parts."""
+    variances: Mapping[str, Floats]
+    """Variance by each component."""
 
 
 def norm(x: ArrayLike, parameters: Parameters) -> Floats:
@@ -41,10 +70,26 @@ def loss_of_rate(rate: str, bad: Floats, parameters: Parameters) -> Floats:
     return _of_rate(bad) if weight is None else weight * bad
 
 
-def slope_of_loss(rate: str, bad: Floats, parameters: Parameters) -> Floats:
-    """Return the derivative of :func:`loss_of_rate`."""
+def part_of_rate(
+    rate: str, bad: Floats, variance: Floats, parameters: Parameters, recent: Floats | float = 0.0
+) -> Part:
+    """Return the loss of a share of bad events with a mean ``bad`` and a variance, to first order."""
     weight = penalty(rate, parameters)
-    return 1 / (1 - bad) if weight is None else np.full(bad.shape, weight)
+    slope = 1 / (1 - bad) if weight is None else weight
+    return Part(loss_of_rate(rate, bad, parameters), slope**2 * variance, recent)
+
+
+def total_loss(parts: Mapping[str, Part], parameters: Parameters) -> Total:
+    """Add the losses of the components. An ``integrity_floor`` limits the loss of I_int."""
+    most = -np.log(parameters.integrity_floor) if parameters.integrity_floor > 0 else np.inf
+    of_integrity = np.sum([parts[name].loss for name in INTEGRITY], axis=0)
+    loss = np.sum([part.loss for name, part in parts.items() if name not in INTEGRITY], axis=0)
+    variances = {
+        name: np.where((of_integrity > most) & (name in INTEGRITY), 0.0, part.variance) for name, part in parts.items()
+    }
+    beyond = np.maximum(loss + np.minimum(of_integrity, most) - r_ceiling_loss(parameters), LEAST_LOSS)
+    variance = np.sum(list(variances.values()), axis=0)
+    return Total(beyond, np.sqrt(np.log1p(variance / beyond**2)), variances)
 
 
 def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
@@ -55,7 +100,7 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
         alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
-    integrity = _of_value(np.stack([score.i_chain, score.i_coverage, score.i_replay], axis=-1))
+    integrity = _of_value(np.stack([getattr(score, name) for name in INTEGRITY], axis=-1))
     if parameters.integrity_floor > 0:
         most = 0 - np.log(parameters.integrity_floor)
         is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
@@ -76,7 +121,7 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
     resilience = _shares(beyond_ceiling, amounts)
     return {
         **{rate: loss_of_rate(rate, getattr(score, rate), parameters) for rate in ("d_identity", "k_contradiction")},
-        **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
+        **dict(zip(INTEGRITY, integrity.T, strict=True)),
         "r_ceiling": np.full(len(amounts), r_ceiling_loss(parameters)),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
         "ece": _of_rate(score.ece),

@@ -1,7 +1,7 @@
 """Compute the rows of the Python model ``fct_score_certainty`` from the published scores and the sums per agent and
 period.
 
-Each block is processed in two passes over batches of agents. The first pass computes the fleet's sums, on which the
+Each block is processed in two passes over batches of agents. The first pass computes the fleet's counts, on which the
 confidence bounds of every agent depend. The second pass computes the rows.
 """
 
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ciris_scoring.certainty.changes import behaviour_changes
-from ciris_scoring.certainty.counts import COUNTED
+from ciris_scoring.certainty.counts import COUNTED, NUMBERS, Counts, Pairs
 from ciris_scoring.certainty.design_effects import (
     FleetValues,
+    add_to_fleet,
     day_steps,
     design_effects,
-    empty_fleet_sums,
+    empty_fleet,
     fleet_values,
-    sum_fleet,
 )
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
 from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR, log_hours
-from ciris_scoring.certainty.inputs import NUMBERS, PeriodSums, Present, Scores
+from ciris_scoring.certainty.inputs import Present, Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, TRACE_WINDOWS, LongRun, long_run
@@ -83,12 +83,13 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
         TRACE_WINDOWS[-1], *(w.window_days + max(w.baseline_days, w.coherence_days, GAP_DAYS) for w in run.windows)
     )
     for block in reader.blocks(horizon):
-        shared = empty_fleet_sums(block.last - block.origin)
+        shared = empty_fleet(block.last - block.origin)
         event_days = max(EVENT_WINDOWS[-1], run.parameters.steady_days)
         for batch in reader.batches(block, event_days):
             for _, part in batch.parts():
-                pairs = Places(*(values[first_of_pairs(part.places)] for values in part.places))
-                sum_fleet(PeriodSums.of(part.counts), part.events, pairs, shared, run.per_day)
+                first = first_of_pairs(part.places)
+                pairs = Pairs(part.places.agent[first], part.places.as_of[first])
+                add_to_fleet(Counts.of(part.counts), part.events, pairs, shared, run.per_day)
         fleet = fleet_values(shared)
         for batch in reader.batches(block, event_days):
             scores = _read_scores(reader, batch)
@@ -142,12 +143,12 @@ def _read_scores(reader: Reader, batch: Batch) -> Scores:
 
 def _compute_rows(part: Batch, scores: Scores, fleet: FleetValues, run: Run, settings: Settings) -> Columns:
     """Return the columns of the rows of some agents."""
-    sums, parameters, windows, per_day = PeriodSums.of(part.counts), run.parameters, run.windows, run.per_day
+    counts, parameters, windows, per_day = Counts.of(part.counts), run.parameters, run.windows, run.per_day
     window_days = np.array([window.window_days for window in windows])[scores.window]
     first = first_of_pairs(scores)
     pair = np.cumsum(np.isin(np.arange(len(scores.agent)), first)) - 1
     agent, as_of, n_open = scores.agent[first], scores.as_of[first], scores.n_open_episodes[first]
-    steps = day_steps(sums, agent, as_of, per_day)
+    steps = day_steps(counts, Pairs(agent, as_of), per_day)
     present = Present(
         agent=agent,
         as_of=as_of,
@@ -158,7 +159,7 @@ def _compute_rows(part: Batch, scores: Scores, fleet: FleetValues, run: Run, set
         episode_cv=fleet.episode_cv[as_of],
     )
     bounds = compute_intervals(
-        sums, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
+        counts, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
     )
     return {
         **bounds._asdict(),
@@ -166,9 +167,9 @@ def _compute_rows(part: Batch, scores: Scores, fleet: FleetValues, run: Run, set
             f"{component}_loss": np.where(np.isinf(values), np.nan, values)
             for component, values in losses(scores, parameters).items()
         },
-        **_of_pairs(sums, scores, part.events, present, pair, run, settings),
+        **_of_pairs(counts, scores, part.events, present, pair, run, settings),
         **_of_steady_days(part.events, scores, run),
-        "chain_gap_z": _chain_gap_z(sums, scores, window_days, per_day),
+        "chain_gap_z": _chain_gap_z(counts, scores, window_days, per_day),
     }
 
 
@@ -180,7 +181,7 @@ def first_of_pairs(rows: Scores | Places) -> Integers:
 
 
 def _of_pairs(
-    sums: PeriodSums,
+    counts: Counts,
     scores: Scores,
     events: Events,
     present: Present,
@@ -194,9 +195,9 @@ def _of_pairs(
     :param pair: position in ``present`` of the pair of each row.
     """
     lengths, parameters, per_day = tuple(one.window_days for one in run.windows), run.parameters, run.per_day
-    steady = long_run(sums, events, present, lengths, parameters, per_day)
+    steady = long_run(counts, events, present, lengths, parameters, per_day)
     changes = {
-        "change": behaviour_changes(sums, present, parameters, per_day)._asdict(),
+        "change": behaviour_changes(counts, present, parameters, per_day)._asdict(),
         "episode": event_changes(events, present, per_day)._asdict(),
     }
     return {
@@ -253,13 +254,13 @@ def _of_steady_days(events: Events, scores: Scores, run: Run) -> Columns:
     }
 
 
-def _chain_gap_z(sums: PeriodSums, scores: Scores, window_days: Integers, periods_per_day: int) -> Floats:
+def _chain_gap_z(counts: Counts, scores: Scores, window_days: Integers, periods_per_day: int) -> Floats:
     """Return the excess of each window's gaps per trace over those of the ``GAP_DAYS`` days before, in standard
     deviations."""
     until = scores.as_of - window_days * periods_per_day
     since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (
-        between(running_total(counts), scores.agent, since, until).astype(np.float64)
-        for counts in (sums.n_chain_gaps, sums.n_traces)
+        between(running_total(one), scores.agent, since, until).astype(np.float64)
+        for one in (counts.n_gaps, counts.trials[..., 0])
     )
     return excess(scores.chain_gaps.astype(np.float64), scores.n_traces.astype(np.float64), n_gaps, n_traces)

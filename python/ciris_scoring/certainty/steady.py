@@ -14,12 +14,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, daily_counts, nested
+from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, Counts, nested
 from ciris_scoring.certainty.events import days_observed, deferral_sums, episode_sums, variance_of_log_hours
-from ciris_scoring.certainty.inputs import PeriodSums, Present
+from ciris_scoring.certainty.inputs import Present
 from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
-from ciris_scoring.certainty.losses import loss_of_rate, norm, r_ceiling_loss, slope_of_loss
-from ciris_scoring.long_run import LEAST_LOSS, NORMAL_TO_95
+from ciris_scoring.certainty.losses import INTEGRITY, Part, norm, part_of_rate, r_ceiling_loss, total_loss
+from ciris_scoring.long_run import NORMAL_TO_95
 from ciris_scoring.windows.arrays import Booleans, Floats, ratio
 from ciris_scoring.windows.run import Parameters
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS, Events
@@ -61,6 +61,12 @@ NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1
 """Gauss-Hermite quadrature for a standard normal distribution (certainty.md §4b, "R")."""
 
 
+FACTOR_PARTS = (
+    *(("d_identity", "k_contradiction"), INTEGRITY, ("mttr_hours",), ("ece", "u_unsafe", "q_deferral"), ("s_score",)),
+)
+"""Components whose losses add up to that of each factor."""
+
+
 class LongRun(NamedTuple):
     """Steady score of n pairs of an agent and an as-of, for one length of window; (n,) each."""
 
@@ -81,16 +87,8 @@ class LongRun(NamedTuple):
         return np.exp(-(fixed_loss + self.beyond * np.exp(z * self.log_sd)))
 
 
-class _Part(NamedTuple):
-    """Loss of a component: mean, variance, and the probability of a recent change; (n,) each."""
-
-    loss: Floats
-    variance: Floats
-    recent: Floats
-
-
 def long_run(
-    sums: PeriodSums,
+    counts: Counts,
     events: Events,
     present: Present,
     window_days: tuple[int, ...],
@@ -99,104 +97,58 @@ def long_run(
 ) -> list[LongRun]:
     """Estimate the steady score of each pair in ``present``, for each length of window (certainty.md §4b).
 
-    :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
+    :param counts: counts of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their
+        history.
     :param events: all episodes that ended, and deferrals whose outcome became known, from ``EVENT_WINDOWS[-1]`` days
         before the first as-of on.
-    :param window_days: lengths of the windows in days.
-    :param periods_per_day: 1 or 24.
-    :returns: one :class:`LongRun` for each length.
+    :returns: one :class:`LongRun` for each length of window in days.
     """
-    bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
+    bad, trials, unmeasured = _rate_sums(counts, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
-    gap = _calibration(sums, present, parameters, periods_per_day)
+    parts = {}
+    for at, rate in enumerate(RATES):
+        mean, variance, recent = (values[:, at] for values in found)
+        parts[rate] = part_of_rate(rate, mean, variance, parameters, recent).where(~unmeasured[:, at])
+    parts["ece"] = _calibration(counts, present, parameters, periods_per_day)
     frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
     often, lost = _deferrals(events, present, periods_per_day)
-
-    at = {rate: index for index, rate in enumerate(RATES)}
-
-    def part(rate: str) -> _Part:
-        index = at[rate]
-        mean, spread, recent = (values[:, index] for values in found)
-        return _neutral(_part(rate, mean, spread, recent, parameters), unmeasured[:, index])
-
-    integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
-    always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
+    no_signal = unmeasured[:, RATES.index("s_score")]
     result = []
     for days in window_days:
-        r = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
-        q = _loss_of_deferrals(often, lost, days)
-        result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
+        parts["mttr_hours"] = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
+        parts["q_deferral"] = _loss_of_deferrals(often, lost, days)
+        result.append(_together(parts, no_signal, parameters))
     return result
 
 
-def _part(rate: str, mean: Floats, spread: Floats, recent: Floats, parameters: Parameters) -> _Part:
-    """Return the loss of a share of bad events with a mean and a variance, to first order."""
-    variance = slope_of_loss(rate, mean, parameters) ** 2 * spread
-    return _Part(loss_of_rate(rate, mean, parameters), variance, recent)
-
-
-def _neutral(part: _Part, unmeasured: Booleans) -> _Part:
-    return _Part(*(np.where(unmeasured, 0.0, values) for values in part))
-
-
-def _together(
-    always: list[_Part],
-    integrity: list[_Part],
-    r: _Part,
-    q: _Part,
-    no_signal: Booleans,
-    parameters: Parameters,
-) -> LongRun:
+def _together(parts: dict[str, Part], no_signal: Booleans, parameters: Parameters) -> LongRun:
     """Add the losses of the components, and return the factors, the score and its interval."""
-    identity, contradiction, unsafe, s, gap = always
-    floor = parameters.integrity_floor
-    most = -np.log(floor) if floor > 0 else np.inf
-    of_integrity = np.sum([one.loss for one in integrity], axis=0)
-    capped = of_integrity > most
-    i_inc = gap.loss + unsafe.loss + q.loss
-    losses = [identity.loss + contradiction.loss, of_integrity, r.loss, i_inc, s.loss]
-    factors = np.exp(-np.stack(losses, axis=-1))
+    factors = np.exp(-np.stack([sum(parts[name].loss for name in names) for names in FACTOR_PARTS], axis=-1))
     factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
-    parts = [identity, contradiction, unsafe, s, gap, r, q]
-    loss = np.sum([one.loss for one in parts], axis=0) + np.minimum(of_integrity, most)
-    variance = np.sum([one.variance for one in parts], axis=0)
-    variance += np.where(capped, 0.0, np.sum([one.variance for one in integrity], axis=0))
-    recent = 1 - np.prod([1 - one.recent for one in (*parts, *integrity)], axis=0)
-
+    loss = total_loss(parts, parameters)
+    recent = 1 - np.prod(np.stack([1 - np.asarray(part.recent) for part in parts.values()]), axis=0)
+    log_sd = np.where(no_signal, 0.0, loss.log_sd * (SPREAD[0] + SPREAD[1] * recent**2))
+    nothing = np.zeros_like(log_sd)
+    found = LongRun(factors, nothing, log_sd, nothing, nothing, np.where(no_signal, np.inf, loss.beyond))
     fixed = r_ceiling_loss(parameters)
-    beyond = np.maximum(loss - fixed, LEAST_LOSS)
-    log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
-    log_sd, beyond = np.where(no_signal, 0.0, log_sd), np.where(no_signal, np.inf, beyond)
-    nothing = np.zeros_like(loss)
-    found = LongRun(factors, nothing, log_sd, nothing, nothing, beyond)
     score, low, high = (found.at(z, fixed) for z in (0.0, NORMAL_TO_95, -NORMAL_TO_95))
     return found._replace(score=score, low=low, high=high)
 
 
 def _rate_sums(
-    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
+    counts: Counts, present: Present, parameters: Parameters, periods_per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
     """Return the numbers of bad events and of trials of each rate in the nested windows, divided by the design effect,
     (n, windows, 7) each, and whether each rate is unmeasured, (n, 7)."""
-    y, n = (counts[..., : len(RATES)] for counts in daily_counts(sums))
     width = len(RATES)
-    signals = np.stack(
-        [
-            sums.n_signals_corroborated - sums.n_coherent_corroborated,
-            sums.n_signals_uncorroborated - sums.n_coherent_uncorroborated,
-            sums.n_signals_corroborated,
-            sums.n_signals_uncorroborated,
-        ],
-        axis=-1,
-    )
-    per_period = np.concatenate([y, n, signals], axis=-1)
-    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
+    per_period = np.concatenate([counts.events[..., :width], counts.trials[..., :width], counts.signals], axis=-1)
+    found = nested(per_period, present.pairs, TRACE_WINDOWS, periods_per_day)
     bad, trials = found[..., :width] * EVENT_UNITS[:width], found[..., width : 2 * width]
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
 
     # Signals count with their weights. Unequal weights lower the effective number of signals.
-    effect, at = present.effect[:, : len(RATES)].copy(), RATES.index("s_score")
+    effect, at = present.effect[:, :width].copy(), RATES.index("s_score")
     high, low = parameters.w_corroborated, parameters.w_uncorroborated
     bad[..., at] = high * found[..., -4] + low * found[..., -3]
     trials[..., at] = high * found[..., -2] + low * found[..., -1]
@@ -205,10 +157,10 @@ def _rate_sums(
     return bad / effect[:, None], trials / effect[:, None], unmeasured
 
 
-def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
+def _calibration(counts: Counts, present: Present, parameters: Parameters, periods_per_day: int) -> Part:
     """Return the loss by ECE, the expected sum of absolute gaps."""
-    per_period = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, sums.confidence_by_bin], axis=-1)
-    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
+    per_period = np.concatenate([counts.judged, counts.successes, counts.confidence], axis=-1)
+    found = nested(per_period, present.pairs, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
     success = ratio(successes[:, -1] + 1, judged[:, -1] + 2)
@@ -220,14 +172,14 @@ def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, per
     # Root mean square of a gap, with the factor that is right for a gap of mean 0.
     size = np.sqrt(mean**2 + 2 / np.pi * spread)
     gap = np.minimum(np.sum(share * size, axis=-1), 0.99)
-    spread = np.sum(share**2 * spread, axis=-1)
-    return _neutral(_part("ece", gap, spread, recent, parameters), judged[:, -1].sum(axis=-1) == 0)
+    part = part_of_rate("ece", gap, np.sum(share**2 * spread, axis=-1), parameters, recent)
+    return part.where(judged[:, -1].sum(axis=-1) > 0)
 
 
 def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats, Floats]:
     """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
     episodes, and the effective number of failure modes."""
-    found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
+    found = episode_sums(events.episodes, present.pairs, EVENT_WINDOWS, periods_per_day)
     longest = found.n[:, -1].astype(np.float64)
     modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
     variance, _ = variance_of_log_hours(
@@ -235,7 +187,7 @@ def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[E
     )
     n = (found.n + present.n_open[:, None]).astype(np.float64)
     total = found.log_hours + present.open_log_hours[:, None]
-    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(events.first_period, present.pairs, EVENT_WINDOWS, periods_per_day)
     return (
         frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
         means(
@@ -253,27 +205,27 @@ def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[E
 def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate]:
     """Return the frequency of judged deferrals and their mean lost value. A deferral counts on the day on which its
     outcome became known."""
-    n, value = deferral_sums(events.deferrals, present, EVENT_WINDOWS, periods_per_day)
-    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
+    n, value = deferral_sums(events.deferrals, present.pairs, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(events.first_period, present.pairs, EVENT_WINDOWS, periods_per_day)
     return (
         frequencies(n.astype(np.float64), days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
         rates(n - value, n.astype(np.float64), QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
     )
 
 
-def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
+def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> Part:
     """Return the loss by deferrals. At λ judged deferrals per day, the probability that a window of W days has a judged
     deferral is 1 − exp(−λW)."""
     none = np.exp(-window_days * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (window_days * none * lost.mean / kept) ** 2 * often.variance
     variance += ((1 - none) / kept) ** 2 * lost.variance
-    return _Part(0 - np.log(kept), variance, 1 - (1 - often.recent) * (1 - lost.recent))
+    return Part(0 - np.log(kept), variance, 1 - (1 - often.recent) * (1 - lost.recent))
 
 
 def _loss_of_episodes(
     often: Estimate, hours: Estimate, variance: Floats, modes: Floats, window_days: int, parameters: Parameters
-) -> _Part:
+) -> Part:
     """Return −ln of the expected R, and its variance, to first order in the logarithms of frequency and hours."""
     sd_often, sd_hours = np.sqrt(np.log1p(often.variance / often.mean**2)), np.sqrt(hours.variance)
 
@@ -282,7 +234,7 @@ def _loss_of_episodes(
         return 0 - np.log(expected_resilience(n, hours.mean + j * sd_hours, variance, modes, parameters))
 
     of_often, of_hours = (loss(1, 0) - loss(-1, 0)) / 2, (loss(0, 1) - loss(0, -1)) / 2
-    return _Part(loss(0, 0), of_often**2 + of_hours**2, 1 - (1 - often.recent) * (1 - hours.recent))
+    return Part(loss(0, 0), of_often**2 + of_hours**2, 1 - (1 - often.recent) * (1 - hours.recent))
 
 
 def expected_resilience(
