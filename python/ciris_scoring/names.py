@@ -1,7 +1,6 @@
 """Names that the whole project shares: factors, fields of a trace, actions, periods. Imports nothing of the project."""
 
 from datetime import timedelta
-from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
 """Column of each factor in fct_capacity_scores."""
@@ -28,16 +27,3 @@ def whole_hash(agent_id_hash: str) -> str:
     """Return the hash with the prefix ``hash:``. It then identifies this agent even if another agent has the hash as
     its name."""
     return f"{WHOLE_HASH}{agent_id_hash}"
-
-
-class Estimate(NamedTuple):
-    """A value of a mart with the bounds of its 95 % interval. The value and each bound can be null."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, row: Any, column: str) -> "Estimate":
-        """Return the value in a column of a row, with its bounds from the columns suffixed _low and _high."""
-        return cls(*(getattr(row, column + end) for end in ("", "_low", "_high")))

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,13 +19,15 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.database.project import Project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.show.api.app import create_app
-from ciris_scoring.show.api.connections import LimitedServer
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.show import view
+from ciris_scoring.show.api.app import create_app, listen, server
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.problems import TYPE
-from ciris_scoring.show.api.server import listen
 from ciris_scoring.show.api.settings import Settings
+from ciris_scoring.show.view import Document
 from conftest import Database as TestDatabase
+from pipeline import MARTS
 
 SCORING = "/api/v1/scoring"
 KEY = "0123456789abcdef0123456789abcdef"
@@ -53,6 +56,15 @@ def reader(sample: TestDatabase, role: str, folder: Path) -> Iterator[TestDataba
         yield replace(sample, profiles_dir=folder)
     finally:
         sample.execute(f"drop owned by {role}; drop role {role}")
+
+
+def explanation(connection: psycopg.Connection, agent: str, *asked: Any, since: datetime | None = None) -> Document:
+    """Return the document of an agent as `ciris-scoring explain` reads it.
+
+    :param asked: window, as-of, threshold and permission.
+    """
+    marts = Marts(connection, MARTS)
+    return view.explanation(marts, *view.choose_agent(marts, agent, *asked), since)
 
 
 @contextlib.contextmanager
@@ -85,7 +97,7 @@ def problem(answer: Response, status: int, kind: str = "") -> dict[str, Any]:
 def running(app: FastAPI) -> Iterator[int]:
     """Serve an application on a socket and yield the port number."""
     listening = listen("127.0.0.1", 0)
-    serving = LimitedServer(app)
+    serving = server(app)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -40,15 +40,13 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.show.api import database as database_module
-from ciris_scoring.show.api import guard
 from ciris_scoring.show.api.answers import CSV, JSON
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.endpoints import api
-from ciris_scoring.show.api.guard import MOST_CLIENTS, Limits, client_of
-from ciris_scoring.show.api.lens import SORTED_BY
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.api.settings import Settings, settings_of
+from ciris_scoring.show.formats import time_text
 from conftest import REPOSITORY, Database
 from html_text import cells
 from pipeline import SCORED_MARTS, wait_until
@@ -97,17 +95,11 @@ def marts(sample_copy: Database) -> Iterator[psycopg.Connection]:
 
 
 def get(client: TestClient, path: str, **parameters: Any) -> Any:
-    """Return an answer with status 200, without its `cache` member."""
+    """Return an answer with status 200."""
     response = client.get(SCORING + path, params=parameters)
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
-    answer = response.json()
-    assert set(answer.pop("cache")) == {"cached", "ttl_seconds"}
-    return answer
-
-
-def time_text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
+    return response.json()
 
 
 def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
@@ -148,7 +140,7 @@ def changed(marts: psycopg.Connection, table: str, statement: str, values: Seque
 # --- lists -----------------------------------------------------------------------------------------------------------
 
 
-def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, marts):
+def test_fleet_is_filtered_and_sorted(client, marts):
     rows = marts.execute(
         f"select * from {SCORED_MARTS} where as_of = %s and window_days = 7 order by capacity_score desc",
         [AS_OF],
@@ -166,18 +158,14 @@ def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, ma
         assert [one["agent_id_hash"] for one in fleet(**{name: value})] == expected, value
     assert [one["agent_id_hash"] for one in fleet(raised="broken_chain")] == [LINK]
     assert fleet(verdict="withhold", threshold=0) == [] != fleet(verdict="withhold", threshold=1)
-    for name in SORTED_BY:
-        for order in (name, f"-{name}"):
-            values = [
-                one["factors"][name]["score"] if name in one["factors"] else {**one, **one["metadata"]}[name] or 0
-                for one in fleet(sort=order)
-            ]
-            assert values == sorted(values, reverse=order.startswith("-")) and len(values) == 14, order
-    asked = "/capacity/fleet?fields=agent_name,verdict&sort=verdict"
-    for found in (fleet(fields="agent_name,verdict", sort="verdict"), table(client, asked)):
-        assert {tuple(sorted(one)) for one in found} == {("agent_name", "verdict")}
-        verdicts = [VERDICTS.index(one["verdict"]) for one in found]
-        assert verdicts == sorted(verdicts) and len(verdicts) == 14
+    for name in ("composite_score", "agent_name"):
+        rising, falling = (fleet(sort=sort) for sort in (name, f"-{name}"))
+        values = [one[name] for one in rising]
+        assert values == sorted(values) and len(values) == 14
+        assert [one[name] for one in falling] == values[::-1]
+    urgent = [one["agent_id_hash"] for one in fleet(sort="attention")]
+    assert urgent == [row["agent_id_hash"] for row in table(client, "/capacity/fleet?sort=-attention")][::-1]
+    assert urgent[0] == "cabddd70814e3253", "Latch is first on the page of the fleet"
 
 
 def test_agents_without_a_score_are_listed_as_unscored(client, marts):
@@ -185,19 +173,19 @@ def test_agents_without_a_score_are_listed_as_unscored(client, marts):
     as_of = datetime(2026, 6, 11, tzinfo=UTC)
     query = "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
     [row] = marts.execute(query, [as_of]).fetchall()
-    sprout = (row["agent_id_hash"], "insufficient_data", 30 - row["n_traces"])
-    link = (LINK, "no_traces", 30)
+    sprout = (row["agent_id_hash"], "insufficient_data", row["n_traces"])
+    link = (LINK, "no_traces", 0)
 
     def unscored(**asked: Any) -> list[tuple[str, str, int]]:
         found = get(client, "/capacity/fleet", as_of="2026-06-11", **asked)["unscored"]
-        return [(one["agent_id_hash"], one["score_status"], one["missing_traces"]) for one in found]
+        return [(one["agent_id_hash"], one["score_status"], one["n_traces"]) for one in found]
 
     gone = f"delete from fct_capacity_scores where agent_id_hash = '{LINK}' and window_days = 7 and as_of in (%s, %s)"
     with changed(marts, "fct_capacity_scores", gone, [as_of, AS_OF]):
         assert sorted(unscored()) == sorted([link, sprout])
-        assert unscored(status="no_traces") == unscored(raised="broken_chain") == [link]
+        assert unscored(status="no_traces") == [link] and unscored(raised="broken_chain") == []
         assert unscored(category="healthy") == []
-        newest = get(client, "/capacity/Link")["metadata"]["as_of"]
+        newest = get(client, "/capacity/Link")["as_of"]
         assert newest == time_text(AS_OF - timedelta(days=1)), "the agent's newest score is a day older"
 
 
@@ -222,15 +210,10 @@ def test_pages_of_an_answer_cover_both_of_its_lists(client, path, asked, lists):
 @pytest.mark.parametrize(
     ("path", "members", "key", "query"),
     [
-        ("agents", "agents", "agent_id_hash", "select agent_id_hash as key from dim_agents"),
-        ("runs", "runs", "outcome", "select outcome as key from fct_scoring_runs"),
-        ("data-quality", "issues", "issue", "select distinct issue as key from fct_data_quality"),
-        ("deferrals/Link", "deferrals", "deferral_id", f"""
+        ("evidence/Link?component=q_deferral", "deferrals", "deferral_id", f"""
             select deferral_id as key from fct_deferral_values
             where agent_id_hash = '{LINK}' and is_judged and created_at between '2026-06-08' and '2026-06-15'
                 and judged_from < '2026-06-15'"""),
-        ("red-flags?window_days=30", "red_flags", "red_flag",
-            f"select red_flag as key from fct_red_flags where window_days = 30 and as_of = '{AS_OF}'"),
         ("evidence/Link?component=i_chain", "traces", "trace_id", f"""
             select trace_id as key from fct_trace_checks
             where agent_id_hash = '{LINK}' and is_counted and not is_chain_valid
@@ -242,7 +225,7 @@ def test_list_has_all_rows_of_the_mart_in_pages_and_in_csv(client, marts, path, 
     asked = dict(parse_qsl(urlsplit(path).query))
     pages = list(all_pages(client, f"/{urlsplit(path).path}", limit=2, **asked))
     assert sorted(row[key] for page in pages for row in page[members]) == expected != []
-    assert all(len(page[members]) <= 2 for page in pages)
+    assert members == "deferrals" or all(len(page[members]) <= 2 for page in pages)
     assert sorted(row[key] for row in table(client, f"/{path}")) == expected
 
 
@@ -277,25 +260,10 @@ def test_accept_header_decides_between_json_and_csv(client):
         f"{CSV}, */*;q=0.1": CSV, "text/html, */*;q=0.1": JSON, "application/xml": None, "text/csv;q=x": None,
     }  # fmt: skip
     for accept, media_type in preferred.items():
-        answer = client.get(f"{SCORING}/agents", headers={"Accept": accept})
+        answer = client.get(f"{SCORING}/history/Link", headers={"Accept": accept})
         assert answer.status_code == (406 if media_type is None else 200), accept
         assert media_type is None or answer.headers["content-type"].startswith(media_type), accept
     assert client.get(f"{SCORING}/capacity/Link", headers={"Accept": CSV}).status_code == 406
-
-
-def test_verdict_history_joins_consecutive_equal_verdicts(client, marts):
-    rows = marts.execute(
-        "select as_of, verdict from fct_verdicts where agent_id_hash = %s and window_days = 7 order by as_of",
-        [LINK],
-    ).fetchall()
-    expected = [
-        (verdict, time_text(of[0]), time_text(of[-1]), len(of))
-        for verdict, joined in itertools.groupby(rows, lambda row: row["verdict"])
-        for of in [[row["as_of"] for row in joined]]
-    ]
-    columns = ("verdict", "first_as_of", "last_as_of", "n_as_ofs")
-    periods = get(client, f"/verdicts/{LINK}")["verdicts"]
-    assert [tuple(one[name] for name in columns) for one in periods[::-1]] == expected and len(expected) > 1
 
 
 def test_probes_say_that_the_server_runs_and_marts_are_readable(client, marts):
@@ -316,22 +284,21 @@ def test_probes_say_that_the_server_runs_and_marts_are_readable(client, marts):
 
 # --- refused requests ------------------------------------------------------------------------------------------------
 
-NEAREST = [f"2026-06-{day:02}T00:00:00+00:00" for day in range(6, 16)]
+NEAREST = [f"2026-06-{day:02}T00:00:00Z" for day in range(6, 16)]
 REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
     *((f"{SCORING}/{path}?window_days=8", 422, "bad-parameter", "there are 7 and 30", {"allowed": [7, 30]})
-        for path in ("capacity/fleet", "agents")),
+        for path in ("capacity/fleet", "alerts")),
     *((f"{SCORING}/{path}as_of=2026-06-10T07:00:00Z", 404, "no-score",
         "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z.", {"as_ofs": NEAREST})
-        for path in ("capacity/Link?", "capacity/fleet?", "red-flags?", "deferrals/Link?")),
+        for path in ("capacity/Link?", "capacity/fleet?", "alerts?", "evidence/Link?component=i_chain&")),
     (f"{SCORING}/history/Link?from=9999-12-01&to=9999-12-31T23:59:59.999999", 404, "no-score", "The newest as-of is",
         {"as_ofs": NEAREST[-1:]}),
-    (f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter", "'nothing'; see `allowed`", {}),
     (f"{SCORING}/capacity/Lnik", 404, "unknown-agent", "'Link'",
         {"agents": [{"agent_id_hash": LINK, "agent_name": "Link"}]}),
     (f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter", "", {"errors": [
         {"parameter": "window_days", "message": "is '0'; the minimum is 1"},
         {"parameter": "threshold", "message": "is 'x', which is not a number"}]}),
-    (f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter", "'as_at', 'utm'",
+    (f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter", "'as_at', '_', 'utm'",
         {"allowed": ["threshold", "permission", "window_days", "as_of"]}),
     ("/nothing", 404, "not-found", "'/nothing'", {}),
 ]  # fmt: skip
@@ -351,7 +318,7 @@ def test_refused_request_lists_allowed_or_nearest_values(client):
 def test_links_of_navigation_keep_days_and_threshold(client):
     page = client.get("/?days=30&threshold=0.7&sort=-score").text
     links = re.findall('href="([^"]+)"', page.partition("<nav")[2].partition("</nav>")[0])
-    assert sum("days=30" in link and "threshold=0.7" in link for link in links) >= 3
+    assert sum("days=30" in link and "threshold=0.7" in link for link in links) >= 2
     for link in links:
         assert client.get(link.replace("&amp;", "&")).status_code == 200, link
 
@@ -488,8 +455,7 @@ def test_answer_stays_cached_until_a_publication(client, marts):
     first, again = (client.get(path, headers=plain) for _ in range(2))
     etag = first.headers["etag"]
     assert again.headers["etag"] == etag and first.headers["cache-control"] == "public, no-cache"
-    assert [answer.json()["cache"]["cached"] for answer in (first, again)] == [False, True]
-    assert {**again.json(), "cache": None} == {**first.json(), "cache": None}
+    assert again.content == first.content, "the member timestamp is the same, too"
     compressed = client.get(path)
     assert compressed.headers["content-encoding"] == "gzip" and compressed.json() == again.json()
     assert client.get(path, headers={"Accept": CSV}).headers["content-type"].startswith(CSV)
@@ -556,20 +522,21 @@ def test_uncached_answer_has_the_newest_publication(served, marts):
 def test_cache_stays_within_its_size(served, marts):
     """An answer larger than a quarter of the cache is not kept. The least recently used answers are dropped."""
     paths = [
-        f"{SCORING}/{endpoint}/{row['agent_id_hash']}"
+        f"{SCORING}/capacity/{row['agent_id_hash']}"
         for row in marts.execute("select agent_id_hash from dim_agents").fetchall()
-        for endpoint in ("capacity", "factors")
     ]
     large = f"{SCORING}/capacity/fleet"
     with asking(served, Settings(version_seconds=60, cache_bytes=60_000)) as client:
         asked = [*paths, large, large, paths[-1], paths[0]]
-        found = [client.get(path).json()["cache"]["cached"] for path in asked]
-        assert found == [False] * (len(paths) + 2) + [True, False]
+        for path in asked:
+            assert client.get(path).status_code == 200
         kept = client.app.state.answers
         assert 0 < kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values()) <= 60_000
+        shown = [path.removeprefix(SCORING) for ((path, _), _) in kept._kept]
+        assert "/capacity/fleet" not in shown and shown[-2:] == [one.removeprefix(SCORING) for one in asked[-2:]]
 
 
-# --- keys and rate limits --------------------------------------------------------------------------------------------
+# --- keys --------------------------------------------------------------------------------------------
 
 
 def test_key_is_required_except_for_probes(served):
@@ -593,57 +560,23 @@ def test_key_is_required_except_for_probes(served):
 
 
 def test_key_is_required_unless_host_is_loopback(monkeypatch):
-    def settled(host: str, no_auth: bool = False, per_minute: int | None = None) -> Settings:
-        return settings_of(host, 8000, no_auth, per_minute, origins=(), cache_mb=1)
+    def settled(host: str, no_auth: bool = False) -> Settings:
+        return settings_of(host, 8000, no_auth, origins=(), cache_mb=1)
 
     monkeypatch.delenv("CIRIS_API_KEY", raising=False)
     for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
         local = settled(host)
-        assert (local.key, local.requests_per_minute, local.local_names_only) == (None, 0, True)
+        assert (local.key, local.local_names_only) == (None, True)
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
         with pytest.raises(InputError, match="no API key is set"):
             settled(host)
-    assert settled("0.0.0.0", no_auth=True).requests_per_minute == 600
+    assert settled("0.0.0.0", no_auth=True).local_names_only is False
     monkeypatch.setenv("CIRIS_API_KEY", KEY)
     assert settled("0.0.0.0").key == settled("127.0.0.1").key == KEY
     assert settled("0.0.0.0", no_auth=True).key is None
-    assert settled("0.0.0.0", per_minute=0).requests_per_minute == 0
     monkeypatch.setenv("CIRIS_API_KEY", "short")
     with pytest.raises(InputError, match="at least 16"):
         settled("0.0.0.0")
-
-
-def test_guessing_keys_is_limited_and_does_not_block_clients_with_the_key(served, monkeypatch):
-    monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
-    path = f"{SCORING}/capacity/Link"
-    with asking(served, Settings(key=KEY, requests_per_minute=3)) as client:
-        guesses = [client.get(path, headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
-        assert [guess.status_code for guess in guesses] == [401, 401, 401, 429]
-        found = problem(guesses[-1], 429, "too-many-requests")
-        assert found["limit"] == 3
-        assert guesses[-1].headers["retry-after"] == str(found["retry_after"]) == "20"
-        answer = client.get(path, headers={"X-API-Key": KEY})
-        assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (200, "2")
-        assert client.get("/healthz").status_code == 200
-        assert client.get("/readyz").status_code == 429  # this probe reads the database, so it is limited
-
-
-def test_rate_limit_is_per_client_and_refills(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(guard, "monotonic", lambda: now)
-    limits = Limits(60)
-    assert [limits.take("a") for _ in range(60)] == list(range(59, -1, -1))
-    with pytest.raises(Problem):
-        limits.take("a")
-    assert limits.take("b") == 59
-    now = 2.5
-    assert limits.take("a") == 1
-    for number in range(MOST_CLIENTS + 5):
-        limits.take(str(number))
-    assert len(limits.buckets) == MOST_CLIENTS
-    addresses = {"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff": "2001:db8::/64",
-                 "::ffff:192.0.2.1": "192.0.2.1"}  # fmt: skip
-    assert {address: client_of({"client": (address, 1)}) for address in addresses} == addresses
 
 
 def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, served):
@@ -653,9 +586,17 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, ser
         assert headers["x-frame-options"] == "DENY"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "access-control-allow-origin" not in headers and "server" not in headers
-    for host in ("evil.example", "evil.example:80", "localhost.evil.example", "[::2]", ""):
+    for host in (
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "[::2]",
+        "",
+        "[::1]evil.example",
+        "localhost:evil.example",
+    ):
         problem(client.get("/healthz", headers={"Host": host}), 421, "host-not-served")
-    for host in ("localhost:8000", "127.0.0.1", "127.8.9.1:8000", "[::1]:8000", "LOCALHOST"):
+    for host in ("localhost:8000", "127.0.0.1", "127.8.9.1:8000", "[::1]:8000", "LOCALHOST", "[::1]"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200
     with asking(served, Settings(key=KEY, origins=("https://good.example",))) as client:
         good = client.get(f"{SCORING}/alerts", headers={"Origin": "https://good.example", "X-API-Key": KEY})
@@ -670,7 +611,6 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, ser
 
 def test_head_has_the_headers_of_get(client):
     for path in (f"{SCORING}/history/Link", f"{SCORING}/capacity/nobody", "/", "/metrics"):
-        client.get(path)  # Only cached answers are compressed, so fill the cache.
         asked, head = client.get(path), client.head(path)
         assert (head.status_code, head.content) == (asked.status_code, b""), path
         assert head.headers.keys() == asked.headers.keys()
@@ -678,8 +618,8 @@ def test_head_has_the_headers_of_get(client):
 
 def test_browser_gets_every_error_as_a_page(served, client, monkeypatch):
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    with asking(served, Settings(key=KEY, requests_per_minute=1)) as without_key:
-        answers = [without_key.get("/", headers=browser) for _ in range(2)]
+    with asking(served, Settings(key=KEY)) as without_key:
+        answers = [without_key.get("/", headers=browser)]
     for path in (f"{SCORING}/capacity/nobody", "/a/b//nowhere", f"{SCORING}/alerts?x=%3Cscript%3E"):
         answers.append(client.get(path, headers=browser))
     answers.append(client.post("/alerts", headers=browser))
@@ -691,7 +631,7 @@ def test_browser_gets_every_error_as_a_page(served, client, monkeypatch):
         answers.append(failing.get(f"{SCORING}/alerts", headers=browser))
         found = failing.get(f"{SCORING}/alerts")
         assert problem(found, 500, "internal") and "division" not in found.text
-    assert [answer.status_code for answer in answers] == [401, 429, 404, 404, 422, 405, 421, 503, 500]
+    assert [answer.status_code for answer in answers] == [401, 404, 404, 422, 405, 421, 503, 500]
     for answer in answers:
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]

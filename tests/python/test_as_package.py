@@ -19,7 +19,7 @@ from ciris_scoring.errors import DbtFailed, ProfileError, RunRefused
 from ciris_scoring.job.run import run
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from ciris_scoring.show.explain import explain
+from ciris_scoring.show.explain import read_explanation
 from command_line import at
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
@@ -145,8 +145,8 @@ def test_permissions_are_a_seed_of_the_root_project(consumer):
         schema = "select schemaname from pg_tables where tablename = 'permissions'"
         assert (SCHEMA,) in consumer.database.execute(schema)
         [[agent]] = consumer.database.execute("select min(agent_id_hash) from trust.scored_agents")
-        explained = explain(consumer.load(), agent, None, None, None, permission="Tool use")
-        assert (explained["permission"], explained["verdict"]["threshold"]) == ("Tool use", 1)
+        explained = read_explanation(consumer.load(), agent, permission="Tool use")
+        assert (explained["permission"], explained["verdict_threshold"]) == ("Tool use", 1)
     finally:
         shutil.rmtree(file.parent)
         consumer.database.execute(f"drop schema if exists {SCHEMA} cascade")

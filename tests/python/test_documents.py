@@ -15,7 +15,7 @@ import yaml
 
 from ciris_scoring.database.terminal import aligned, fitted
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.show.fleet_table import fleet_table
+from ciris_scoring.show.tables import fleet_table
 from command_line import command
 from conftest import REPOSITORY
 from pipeline import MARTS, kept_parsed

@@ -8,51 +8,26 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import nullcontext
-from datetime import datetime
-from unittest.mock import patch
+from datetime import UTC, datetime, timedelta
 
-import psycopg
 import pytest
 
 from ciris_scoring import numbers_as_text as decimals
-from ciris_scoring.database.project import Project, load_project
 from ciris_scoring.database.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.evidence import RULES, costliest, read_evidence
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import FACTORS
-from ciris_scoring.show import explain as explain_module
-from ciris_scoring.show.explain import PAGE_WIDTH, explain, page
-from command_line import command, refused, succeeded
-from conftest import REPOSITORY, Database
+from ciris_scoring.show.explain import PAGE_WIDTH, page
+from ciris_scoring.show.view import MAX_TRACES
+from command_line import command, refused
 from pipeline import MARTS, SCORED_MARTS
-from serving import LINK, read
+from serving import LINK, explanation, read
 
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
+FIRST_OF_JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 MORPHEUS, MIRE = "da3f08513aac60cf", "744f85804999ee4a"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_parsing() -> Iterator[None]:
-    """Replace read_relations, which parses the project and takes longer than an explanation."""
-    with patch.object(explain_module, "read_relations", return_value=MARTS):
-        yield
-
-
-@pytest.fixture(scope="module")
-def project(scored_sample: Database) -> Project:
-    return load_project(REPOSITORY, scored_sample.profiles_dir)
-
-
-@pytest.fixture
-def marts(marts: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> psycopg.Connection:
-    """A connection whose changes are rolled back. Explanations read through it, so they see the changes."""
-    monkeypatch.setattr(explain_module, "connect", lambda _: nullcontext(marts))
-    monkeypatch.setattr(explain_module, "read_only", nullcontext)
-    return marts
 
 
 def assert_fits(text: str) -> None:
@@ -80,11 +55,11 @@ def test_score_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monke
     assert max(map(len, prose.splitlines())) <= 44 and prose.split() == wide.split()
 
 
-def test_ambiguous_agents_are_listed(scored_sample, marts):
+def test_ambiguous_agents_are_listed(scored_sample, sample_copy):
     page = command(scored_sample, "explain", "Haven").stdout
     assert page.startswith("Haven (aff0528b") and f"Another agent once had this name: {MORPHEUS}." in page
-    marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
-    assert refused(command(scored_sample, "explain", "Link"), 2) == (
+    sample_copy.execute(f"update {SCHEMA}.dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
+    assert refused(command(sample_copy, "explain", "Link"), 2) == (
         f"Error: 2 agents are or were called 'Link', or have a hash that begins with it: Link ({LINK}), Link ({MIRE}).",
         f"Hint: Give more of the hash, or the whole hash after 'hash:', for example hash:{LINK}.",
     )
@@ -98,19 +73,19 @@ def test_error_names_the_schema_without_marts(database):
 # --- numbers in explanations -----------------------------------------------------------------------------------------
 
 
-def test_counts_and_durations_agree_with_the_published_components(project, marts):
+def test_counts_and_durations_agree_with_the_published_components(marts):
     """The texts of explanations for the window of 7 days must also fit the page width."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
         components[row["agent_id_hash"], row["window_days"]][row["component"]] = row["component_value"]
     seen = Counter[str]()
     for (agent, window_days), expected in components.items():
-        explanation = explain(project, agent, AS_OF.isoformat(), window_days, None)
+        found = explanation(marts, agent, window_days, AS_OF)
         if window_days == 7:
-            assert_fits(page(explanation))
+            assert_fits(page(found))
             # The driver of an interval need not have happened: no override is uncertain evidence, too.
-            assert not re.search("mainly because of (?!the uncertainty about)", page(explanation))
-        n_traces, events = explanation["score"]["n_traces"], explanation["events"]
+            assert not re.search("mainly because of (?!the uncertainty about)", page(found))
+        n_traces, events = found["n_traces"], found["window_events"]
         hours = [row["hours"] for row in events["episodes"]]
         n_recovered = sum(row["recovered_at"] is not None for row in events["episodes"])
         assert (sum(hours) / len(hours) if hours else 0) == pytest.approx(expected["mttr_hours"], abs=1e-9)
@@ -118,8 +93,8 @@ def test_counts_and_durations_agree_with_the_published_components(project, marts
         assert len(events["renames"]) == round(expected["d_identity"] * n_traces)
         assert events["broken_links"]["n"] == round((1 - expected["link_rate"]) * n_traces)
         assert events["unregistered_keys"]["n"] == round((1 - expected["key_rate"]) * n_traces)
-        counts = {row["loss_component"]: row["n_traces"] or 0 for row in explanation["loss_components"]}
-        if counts:
+        counts = found["n_traces_by_component"]
+        if found["loss_components"]:
             assert counts["rho_regression"] == round(expected["rho_regression"] * n_recovered)
             assert counts["mttr_hours"] == len(hours)
             assert counts["i_chain"] == round((1 - expected["i_chain"]) * n_traces)
@@ -130,10 +105,10 @@ def test_counts_and_durations_agree_with_the_published_components(project, marts
     assert all(seen[part] for part in RULES if part != "u_unsafe")
 
 
-def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
-    explanation = explain(project, "Paradox", None, None, None)
-    paradox = explanation["score"]["agent_id_hash"]
-    assert "judgement" not in page(explanation)
+def test_overrides_without_a_judgement_are_counted_and_named(marts):
+    found = explanation(marts, "Paradox")
+    paradox = found["agent_id_hash"]
+    assert "judgement" not in page(found)
     marts.execute(
         """
         update int_trace_checks set is_override_without_judgement = true
@@ -144,14 +119,14 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
         """,
         [paradox, paradox],
     )
-    explanation = explain(project, "Paradox", None, None, None)
-    assert explanation["events"]["overrides"] == {"n": 13, "n_without_judgement": 12}
-    told = page(explanation)
+    found = explanation(marts, "Paradox")
+    assert found["window_events"]["overrides"] == {"n": 13, "n_without_judgement": 12}
+    told = page(found)
     assert_fits(told)
     assert "13 of 141 traces were overridden by the conscience, 12 of them without a judgement, because" in told
     assert "\nA possible innocent cause: 12 of 13 overrides had no judgement.\n" in told
     assert "12 of 13 overrides had no judgement, because a check of the conscience did not run." in told
-    where = [explanation["score"][name] for name in ("agent_id_hash", "as_of", "window_start")]
+    where = [found[name] for name in ("agent_id_hash", "as_of", "window_start")]
     traces = read_evidence(Marts(marts, MARTS), "k_contradiction", *where, limit=100)
     assert Counter(trace.recorded for trace in traces) == {
         "action_was_overridden: true": 1,
@@ -159,36 +134,35 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
     }
 
 
-def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
+def test_difference_of_the_steady_score_is_divided_by_factor(marts):
     """Driftwood has drift, no fragile episode and few deferrals, so its steady score differs mainly in R and I_inc."""
     scores = read(marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF)
     found = {}
     for row in scores:
-        explanation = explain(project, row["agent_id_hash"], None, row["window_days"], None)
-        found[row["agent_name"], row["window_days"]] = explanation["steady_difference"]
+        document = explanation(marts, row["agent_id_hash"], row["window_days"])
+        found[row["agent_name"], row["window_days"]] = document["steady_difference"]
         difference = row["capacity_score_steady"] - row["capacity_score"]
-        assert sum(explanation["steady_difference"].values()) == pytest.approx(difference, abs=1e-12)
+        assert sum(document["steady_difference"].values()) == pytest.approx(difference, abs=1e-12)
         if row["capacity_score"]:
             mean = difference / math.log(row["capacity_score_steady"] / row["capacity_score"])
             points = {
                 factor: mean * math.log(row[f"{column}_steady"] / row[column]) for factor, column in FACTORS.items()
             }
-            assert explanation["steady_difference"] == pytest.approx(points, abs=1e-9)
-    told = page(explain(project, "Driftwood", None, 7, None))
+            assert document["steady_difference"] == pytest.approx(points, abs=1e-9)
+    told = page(explanation(marts, "Driftwood", 7))
     of_r = decimals.change(found["Driftwood", 7]["R"])
     assert f"From the capacity score to the steady score: R {of_r}, " in told
     assert "slow recovery (mttr_hours)" not in told.partition("Points lost")[0]
 
 
-def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatch):
+def test_trace_costs_its_share_of_each_loss_component(marts):
     """The shares are computed from the trace checks of an agent with overrides, invalid signatures and incoherence."""
-    monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
-    explanation = explain(project, "Paradox", None, None, None)
-    lost = {row["loss_component"]: row["points_lost"] for row in explanation["loss_components"]}
+    document = explanation(marts, "Paradox")
+    lost = {row["loss_component"]: row["points_lost"] for row in document["loss_components"]}
     verdicts = read(
         marts,
         "select * from fct_trace_checks where is_counted and agent_id_hash = %s and traced_at >= %s and traced_at < %s",
-        *(explanation["score"][name] for name in ("agent_id_hash", "window_start", "as_of")),
+        *(document[name] for name in ("agent_id_hash", "window_start", "as_of")),
     )
     amounts = {
         "k_contradiction": [row["is_overridden"] for row in verdicts],
@@ -201,37 +175,40 @@ def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatc
         row["trace_id"]: sum(lost[part] * values[i] / sum(values) for part, values in amounts.items())
         for i, row in enumerate(verdicts)
     }
-    found = {row["trace_id"]: row["points"] for row in explanation["traces"]}
+    of = (document[name] for name in ("agent_id_hash", "as_of", "window_start", "window_days"))
+    costs = costliest(Marts(marts, MARTS), *of, most=1_000_000)
+    assert costs["traces"][:MAX_TRACES] == document["traces"]
+    assert costs["n_costly_traces"] == len(costs["traces"]) == document["n_costly_traces"]
+    found = {row["trace_id"]: row["points"] for row in costs["traces"]}
     assert found == pytest.approx({name: points for name, points in expected.items() if points}, abs=1e-12)
 
 
-def test_since_lists_components_for_stored_comparisons_and_else_factors(scored_sample, project, marts):
+def test_since_lists_components_for_stored_comparisons_and_else_factors(marts):
     """fct_score_changes has changes by component since two earlier as-ofs. For other as-ofs, factors are compared."""
-    explanation = explain(project, "Link", None, None, "2026-06-08")
-    [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
+    found = explanation(marts, "Link", since=AS_OF - timedelta(days=7))
+    [window] = [row for row in found["comparisons"] if row["compared_with"] == "window"]
     for name in ("loss_components", "change"):
-        assert explanation["since"][name] == window[name]
-    told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
+        assert found["since"][name] == window[name]
+    told = page(explanation(marts, "Paradox", since=FIRST_OF_JUNE))
     assert "Since 2026-06-01T00:00:00Z, as requested: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
     marts.execute("update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'")
-    told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
+    told = page(explanation(marts, "Paradox", since=FIRST_OF_JUNE))
     assert "as requested: not comparable, other parameters then." in told
 
 
-def test_explanation_without_a_score_lists_traces(project, marts):
+def test_explanation_without_a_score_lists_traces(marts):
     [row] = read(
         marts,
         "select * from fct_capacity_scores where capacity_score is null order by n_traces desc, as_of limit 1",
     )
-    asked = (row["agent_id_hash"], row["as_of"].isoformat(), row["window_days"], None)
-    explanation = explain(project, *asked)
-    told = page(explanation)
+    found = explanation(marts, row["agent_id_hash"], row["window_days"], row["as_of"])
+    told = page(found)
     assert_fits(told)
     assert f"window of {row['window_days']} days, {row['n_traces']} traces" in told
     assert "Points lost" not in told and "Traces that lower the largest number of loss components" in told
-    assert explanation["loss_components"] == []
-    assert {trace["points"] for trace in explanation["traces"]} == {None}
+    assert found["loss_components"] == []
+    assert {trace["points"] for trace in found["traces"]} == {None}
 
 
 # --- hostile texts ---------------------------------------------------------------------------------------------------
@@ -239,7 +216,7 @@ def test_explanation_without_a_score_lists_traces(project, marts):
 HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
 
 
-def test_hostile_names_and_long_messages_fit_the_text(scored_sample, marts):
+def test_hostile_names_and_long_messages_fit_the_text(marts):
     for mart in ("dim_agents", "fct_capacity_scores"):
         marts.execute(f"update {mart} set agent_name = %s where agent_id_hash = %s", [HOSTILE, MORPHEUS])
     marts.execute(
@@ -253,7 +230,7 @@ def test_hostile_names_and_long_messages_fit_the_text(scored_sample, marts):
         " values ('x', %s, %s, 7, now(), 'unreported', 'entropy_level', 0.25, 0.01, 'own_baseline', 9.5, %s)",
         [MORPHEUS, AS_OF, "Of 162 traces 40 lack it.\n" * 12],
     )
-    told = succeeded(command(scored_sample, "explain", HOSTILE)).stdout
+    told = page(explanation(marts, HOSTILE))
     assert_fits(told)
     assert told.count("\N{REPLACEMENT CHARACTER}") >= 2
     assert "  unreported (entropy_level): Of 162 traces 40 lack it." in told

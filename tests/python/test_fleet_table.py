@@ -18,8 +18,8 @@ from ciris_scoring.cli.commands import print_table
 from ciris_scoring.database.terminal import inside_sentence, painted, width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.marts.score import title
-from ciris_scoring.show.fleet_table import fleet_table
-from ciris_scoring.show.pages.words import VERDICTS
+from ciris_scoring.show.tables import fleet_table
+from ciris_scoring.show.words import VERDICTS
 from command_line import command, succeeded
 from conftest import REPOSITORY, Database
 from pipeline import MARTS

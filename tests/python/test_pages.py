@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -34,16 +33,22 @@ from ciris_scoring.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.agents import SAMPLE as SAMPLE_AGENT
-from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.evidence import RULES, read_evidence
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.score import Raised
 from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
+from ciris_scoring.names import FACTORS
 from ciris_scoring.numbers_as_text import cut
-from ciris_scoring.show import report
+from ciris_scoring.show import report, view, words
 from ciris_scoring.show.api.database import Database as ServedDatabase
-from ciris_scoring.show.pages import charts, pages, words
+from ciris_scoring.show.formats import table_text
+from ciris_scoring.show.pages import charts, other
+from ciris_scoring.show.pages.agent import EVIDENCE_ON_A_PAGE, agent_page, evidence_page
+from ciris_scoring.show.pages.base import Instead, message_page
+from ciris_scoring.show.pages.fleet import alerts_page, fleet_page
 from ciris_scoring.show.pages.links import ServedLinks
+from ciris_scoring.show.pages.other import glossary_page, parameters_page, report_page, runs_page
 from conftest import Database
 from html_text import cells, elements, text_of
 from pipeline import MARTS
@@ -77,9 +82,9 @@ def address(client: TestClient) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/"
 
 
-def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead:
+def instead(page: Callable[..., str], *asked: Any, **more: Any) -> Instead:
     """Return the message page that is shown in place of the requested page."""
-    with pytest.raises(pages.Instead) as said:
+    with pytest.raises(Instead) as said:
         page(*asked, **more)
     return said.value
 
@@ -187,7 +192,7 @@ test_documents.py checks them."""
 
 
 def test_fleet_page_gives_cause_and_remedy(marts):
-    rows = {row[0].split()[0]: row for row in cells(pages.fleet_page(marts, MARTS)) if len(row) == 15}
+    rows = {row[0].split()[0]: row for row in cells(fleet_page(marts, MARTS)) if len(row) == 15}
     for name, said in WHY.items():
         shown = f"{rows[name][2]}: {rows[name][3]} {rows[name][4]}"
         assert all(part in shown for part in said.split(" …")), shown
@@ -198,40 +203,41 @@ def test_fleet_page_gives_cause_and_remedy(marts):
 
 
 def test_pages_report_an_unfinished_run(marts, scored_sample):
-    assert "class=state" not in pages.fleet_page(marts, MARTS)
+    assert "class=state" not in fleet_page(marts, MARTS)
     marts.execute(
         f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, as_of)"
         f" select gen_random_uuid(), now(), 'dbt', as_of + interval '1 day' from {SCHEMA}_intermediate.int_scoring_run"
     )
-    page = pages.fleet_page(marts, MARTS)
+    page = fleet_page(marts, MARTS)
     assert "The last run published nothing." in page and '<a href="runs">' in page
     with scored_sample.connect() as other, run_lock(other, SCHEMA):
-        assert "A run is in progress" in pages.alerts_page(marts, MARTS)
+        assert "A run is in progress" in alerts_page(marts, MARTS)
 
 
 def test_fleet_page_says_how_old_its_verdicts_are(marts):
     """The age of the sample says nothing, so its pages say that it is the sample."""
-    assert "<p class=old>" not in pages.fleet_page(marts, MARTS) and "sample data" in pages.fleet_page(marts, MARTS)
+    assert "<p class=old>" not in fleet_page(marts, MARTS) and "sample data" in fleet_page(marts, MARTS)
     marts.execute("update dim_agents set agent_id_hash = 'other' where agent_id_hash = %s", [SAMPLE_AGENT[1]])
     for hours, is_old in ((3, False), (72, True)):
-        page = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(hours=hours))
+        page = fleet_page(marts, MARTS, now=AS_OF + timedelta(hours=hours))
         assert ("<p class=old>The verdicts below are 3 days old" in page) is is_old
         assert "sample data" not in page
 
 
 def test_message_page_explains_why_there_is_no_score(marts, database):
     with database.connect() as empty:
-        for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
+        for page in (fleet_page, alerts_page, parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
     with marts.transaction(force_rollback=True):
         marts.execute("alter table fct_verdicts rename to elsewhere")
-        page = pages.fleet_page(marts, MARTS)
+        page = fleet_page(marts, MARTS)
         assert "Another version of the project built the marts" in page and "no fct_verdicts." in page
-    assert "there are 7 and 30." in instead(pages.fleet_page, marts, MARTS, window_days=8).html
+    assert "there are 7 and 30." in instead(fleet_page, marts, MARTS, window_days=8).html
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
-    assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
-    assert json.loads(report.as_json(Marts(marts, MARTS), None))["agents"] == []
-    away = pages.message_page("The database is away", ["It <cannot> be reached."])
+    assert "No agent has sent a trace" in fleet_page(marts, MARTS)
+    document = other.report_document(Marts(marts, MARTS), view.choose(Marts(marts, MARTS)))
+    assert (document["agents"], document["fleet"], document["as_of"]) == ([], None, None)
+    away = message_page("The database is away", ["It <cannot> be reached."])
     assert "It &lt;cannot&gt; be reached." in away and "<nav" not in away
 
 
@@ -248,9 +254,9 @@ def rename(connection: psycopg.Connection) -> None:
 
 
 def test_names_of_agents_are_escaped(marts):
-    plain = elements(pages.report_page(marts, MARTS))
+    plain = elements(report_page(marts, MARTS))
     rename(marts)
-    page = pages.report_page(marts, MARTS)
+    page = report_page(marts, MARTS)
     found = elements(page)
     assert [name for name, _ in found] == [name for name, _ in plain]
     assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
@@ -263,7 +269,7 @@ def test_names_of_agents_are_escaped(marts):
     titles = {attributes["title"] for name, attributes in found if name == "bdi" and "title" in attributes}
     assert titles == {name for name in seen if len(name) > 40}
     for name in HOSTILE:
-        html = pages.agent_page(marts, MARTS, name)
+        html = agent_page(marts, MARTS, name)
         title = re.search(r"<title>(.*?)</title>", html, re.DOTALL)
         assert title and "<" not in title[1] and "\u202e" not in title[1]
 
@@ -277,13 +283,12 @@ def test_link_can_contain_any_hash():
 
 
 def test_large_report_shows_agents_that_need_the_most_attention(marts, monkeypatch):
-    sections = pages.report_page(marts, MARTS).partition("<details class=panel")[2].partition("</section>")[0]
+    sections = report_page(marts, MARTS).partition("<details class=panel")[2].partition("</section>")[0]
     assert len(sections.encode()) / 14 < 3_000, "the sections of 500 agents have at most 1.5 megabytes"
-    for module in (pages, report):
-        monkeypatch.setattr(module, "MAX_AGENTS", 5)
-    html = pages.report_page(marts, MARTS)
+    monkeypatch.setattr(other, "MAX_AGENTS", 5)
+    html = report_page(marts, MARTS)
     assert html.count("<details class=panel") == 5 and "9 more agents" in html
-    document = json.loads(report.as_json(Marts(marts, MARTS), 7))
+    document = other.report_document(Marts(marts, MARTS), view.choose(Marts(marts, MARTS), 7))
     assert (len(document["agents"]), document["agents_not_shown"]) == (5, 9)
 
 
@@ -334,13 +339,13 @@ def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkey
 def test_links_identify_an_agent_whose_hash_is_the_name_of_another_agent(marts):
     """Fable takes the hash of Link as its name. The links to Link must still lead to Link."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
-    several = instead(pages.agent_page, marts, MARTS, LINK)
+    several = instead(agent_page, marts, MARTS, LINK)
     assert several.status == 409 and "2 agents are or were called" in several.html
     agent = f"hash:{LINK}"
     for page in (
-        *(several.html, pages.fleet_page(marts, MARTS), pages.alerts_page(marts, MARTS)),
-        *(page(marts, MARTS, agent) for page in (pages.agent_page, pages.red_flags_page)),
-        pages.evidence_page(marts, MARTS, agent, "i_chain"),
+        *(several.html, fleet_page(marts, MARTS), alerts_page(marts, MARTS)),
+        agent_page(marts, MARTS, agent),
+        evidence_page(marts, MARTS, agent, "i_chain"),
     ):
         tags = elements(page)
         queries = [parse_qsl(urlsplit(a["href"]).query) for tag, a in tags if tag == "a" and "href" in a]
@@ -361,8 +366,11 @@ def test_evidence_of_a_component_lists_its_traces(client):
     assert {"i_chain", "i_coverage", "q_deferral", "sigma"} <= linked <= every
     components = {one: re.sub(r"component=\w+", f"component={one}", links[0]) for one in sorted(every)}
     for component, link in components.items():
-        answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
-        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        csv_links = re.findall(r'href="(api/[^"]*format=csv)" download', client.get(f"/{link}").text)
+        if not csv_links:
+            assert "No trace lowered this component" in client.get(f"/{link}").text
+            continue
+        answer = client.get(f"/{html.unescape(csv_links[0])}")
         key = "deferral_id" if component == "q_deferral" else "trace_id"
         table = list(csv.DictReader(io.StringIO(answer.text)))
         listed = [row[key] for row in table]
@@ -376,12 +384,7 @@ def test_evidence_of_a_component_lists_its_traces(client):
             following = re.search(r'href="([^"]*)" rel=next', shown)
             link = following and html.unescape(following[1])
         assert found == listed, component
-        assert component != "i_coverage" or len(found) > pages.EVIDENCE_ON_A_PAGE
-        if key == "trace_id":
-            params = {"component": pages.OF_PARTS.get(component, component), "limit": 1000}
-            asked = {"params": params, "headers": {"accept": "application/json"}}
-            api = client.get(f"/api/v1/scoring/evidence/{LINK}", **asked).json()["traces"]
-            assert listed == [trace[key] for trace in api]
+        assert component != "i_coverage" or len(found) > EVIDENCE_ON_A_PAGE
 
 
 def test_evidence_says_why_a_trace_lowers_the_component(client):
@@ -407,17 +410,38 @@ def test_evidence_says_why_a_trace_lowers_the_component(client):
 
 def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
     marts.execute("update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)'")
-    text = pages.evidence_csv(marts, MARTS, "Link", "i_chain")
+    traces = read_evidence(Marts(marts, MARTS), "i_chain", LINK, AS_OF, AS_OF - timedelta(days=7), limit=9)
+    text = table_text(list(map(view.of_trace, traces)))
     assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
     assert "'@SUM(A1)" in text
 
 
-# --- red flags, runs, data quality -----------------------------------------------------------------------------------
+def test_csv_of_the_factors_has_a_row_per_agent_as_of_and_factor(client, marts):
+    [link] = re.findall(r'href="(factors\.csv[^"]*)"', client.get("/?window_days=30&days=30").text)
+    answer = client.get(f"/{html.unescape(link)}")
+    assert answer.headers["content-disposition"] == 'attachment; filename="factors.csv"'
+    found = {
+        (row["agent_id_hash"], row["agent_label"], row["as_of"], row["factor"]): row["factor_score"]
+        for row in csv.DictReader(io.StringIO(answer.text))
+    }
+    query = "select * from fct_capacity_scores where window_days = 30 and as_of >= %s"
+    expected = {
+        (row["agent_id_hash"], row["agent_label"], f"{row['as_of']:%Y-%m-%dT%H:%M:%SZ}", name): str(row[column])
+        for row in read(marts, query, AS_OF - timedelta(days=30))
+        for name, column in FACTORS.items()
+    }
+    assert found == expected and len(found) > 14 * 29 * 5
+    history = re.findall(r'href="(api/[^"]*)" download=history.csv', client.get("/agent?agent_id=Link").text)
+    rows = csv.DictReader(io.StringIO(client.get(f"/{html.unescape(history[0])}").text))
+    assert {row["agent_id_hash"] for row in rows} == {LINK}
+
+
+# --- runs, data quality -----------------------------------------------------------------------------------
 
 
 def test_agent_pages_name_earlier_agents_with_the_same_name(client):
     of_component = "evidence?component="
-    for page in ("agent?", "red-flags?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
+    for page in ("agent?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
         note = "Another agent once had this name: da3f08513aac60cf."
         assert note in client.get(f"/{page}agent_id=Haven").text
         assert "once had this name" not in client.get(f"/{page}agent_id=Link").text
@@ -425,21 +449,21 @@ def test_agent_pages_name_earlier_agents_with_the_same_name(client):
 
 def test_runs_page_shows_error_and_remedy(marts):
     marts.execute("update int_runs set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'")
-    [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
+    [failed, *_] = cells(runs_page(marts, MARTS))[1:]
     assert failed[2] == "failed" and failed[-1] == "the disk is full Make room."
     marts.execute("drop table fct_capacity_scores cascade")
-    [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
+    [failed, *_] = cells(runs_page(marts, MARTS))[1:]
     assert failed[-1] == "the disk is full Make room."
 
 
 def test_quality_page_shows_issues_of_any_year(marts):
     """Python cannot represent the year 20000 or years before 1. Traces of such years do not add columns."""
-    _, *headings = (row for row in cells(pages.runs_page(marts, MARTS)) if row[0] in ("Began", "Issue"))
+    _, *headings = (row for row in cells(runs_page(marts, MARTS)) if row[0] in ("Began", "Issue"))
     marts.execute(
         "insert into fct_data_quality (data_quality_id, agent_id_hash, period_start, issue, n) values"
         " ('a', 'a', '20000-01-01', 'future_trace', 1), ('b', 'a', '0044-03-15 BC', 'implausible_timestamp', 1)"
     )
-    rows = cells(pages.runs_page(marts, MARTS))
+    rows = cells(runs_page(marts, MARTS))
     assert headings == [row for row in rows if row[0] == "Issue"]
     newest = {row[3] for row in rows if len(row) > 8 and "future_trace" in row[0] or "implausible_timestamp" in row[0]}
     assert newest == {"20000-01-01", "0044-03-15 BC"}
@@ -452,7 +476,7 @@ def test_page_says_that_the_role_may_not_read_its_mart(marts):
         "revoke select on ciris.fct_scoring_runs, ciris.fct_data_quality from only_scores;"
         "set local role only_scores"
     )
-    assert pages.runs_page(marts, MARTS).count("may not read") == 2
+    assert runs_page(marts, MARTS).count("may not read") == 2
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -495,16 +519,15 @@ def test_numbers_are_truncated_to_decimal_places(value, places, expected):
 
 
 PAGES: dict[str, Callable[..., str]] = {
-    "report": pages.report_page,
-    "fleet": partial(pages.fleet_page, now=datetime.now(UTC)),
-    "agent": partial(pages.agent_page, agent=LINK),
-    "alerts": pages.alerts_page,
-    "red flags": partial(pages.red_flags_page, window_days=30),
-    "runs": pages.runs_page,
-    "evidence": partial(pages.evidence_page, agent=LINK, component="i_chain"),
-    "deferrals": partial(pages.evidence_page, agent=LINK, component="q_deferral"),
-    "parameters": pages.parameters_page,
-    "glossary": pages.glossary_page,
+    "report": report_page,
+    "fleet": partial(fleet_page, now=datetime.now(UTC)),
+    "agent": partial(agent_page, agent=LINK),
+    "alerts": partial(alerts_page, window_days=30),
+    "runs": runs_page,
+    "evidence": partial(evidence_page, agent=LINK, component="i_chain"),
+    "deferrals": partial(evidence_page, agent=LINK, component="q_deferral"),
+    "parameters": parameters_page,
+    "glossary": glossary_page,
 }
 
 
@@ -517,7 +540,7 @@ def files(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("hostile")
     found = {name: folder / f"{name}.html" for name in (*PAGES, "plain")}
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
-        found["plain"].write_text(pages.report_page(connection, MARTS))
+        found["plain"].write_text(report_page(connection, MARTS))
         rename(connection)
         connection.execute(
             f"update {SCHEMA}.fct_capacity_scores set agent_name = 'Ally' where agent_id_hash in "
@@ -597,7 +620,7 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
             [AS_OF],
         )
     file = tmp_path / "large.html"
-    file.write_text(pages.report_page(marts, MARTS))
+    file.write_text(report_page(marts, MARTS))
     with opened(browser, file) as page:
         assert page.locator("#range").inner_text() == "1 to 25 of 84" and len(column(page, 2)) == 25
         page.get_by_role("button", name="next").click()
@@ -648,9 +671,9 @@ def test_csv_of_the_fleet_page_has_all_agents_with_a_score(browser, address):
         with page.expect_download() as download:
             link.click()
         rows = list(csv.DictReader(download.value.path().open(encoding="utf-8")))
-    assert {(row["as_of"], row["window_days"]) for row in rows} == {("2026-06-15T00:00:00+00:00", "30")}
+    assert {(row["as_of"], row["window_days"]) for row in rows} == {("2026-06-15T00:00:00Z", "30")}
     assert len(rows) == 14
-    assert all(len(row["agent_id_hash"]) == 16 and len(row["composite_score"]) > 10 for row in rows)
+    assert all(len(row["agent_id_hash"]) == 16 and len(row["capacity_score"]) > 10 for row in rows)
 
 
 def test_click_on_a_count_shows_this_number_of_agents(browser, address):
@@ -665,7 +688,7 @@ def test_click_on_a_count_shows_this_number_of_agents(browser, address):
 
 def test_templates_quote_attributes_with_values():
     """A value that is empty would otherwise take the next attribute as its value."""
-    for template in Path(pages.__file__).parent.joinpath("templates").glob("*.html"):
+    for template in Path(charts.__file__).parent.joinpath("templates").glob("*.html"):
         text = re.sub(r"{%.*?%}|{#.*?#}", "", template.read_text("utf-8"), flags=re.DOTALL)
         assert not re.findall(r"""\s[a-z-]+=[^"'\s>{]*{{.*""", text), template.name
 

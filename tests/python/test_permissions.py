@@ -45,8 +45,10 @@ def seed(connection: psycopg.Connection, *rows: tuple[object, ...]) -> None:
 
 def test_the_seed_ships_standard_operation(client, sample_copy):
     """Every page, report and command names the permission that a verdict is about."""
-    answer = client.get(f"{SCORING}/permissions").json()["permissions"]
-    assert [tuple(one.values()) for one in answer] == [("Standard operation", 0.6, 7)]
+    of_agent = client.get(f"{SCORING}/factors/Link").json()
+    [found] = of_agent["permissions"]
+    names = ("permission", "verdict_threshold", "window_days")
+    assert [found[name] for name in names] == [of_agent[name] for name in names] == ["Standard operation", 0.6, 7]
     assert "for Standard operation (0.6 in 7 days)" in client.get("/").text
     agent = client.get("/agent?agent_id=Mire").text
     assert (
@@ -58,8 +60,8 @@ def test_the_seed_ships_standard_operation(client, sample_copy):
 
 
 def test_without_seed_there_is_one_permission_without_name(client, connection, sample_copy):
-    answer = client.get(f"{SCORING}/permissions").json()
-    assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
+    answer = client.get(f"{SCORING}/factors/Link").json()
+    assert (answer["permission"], answer["verdict_threshold"], answer["permissions"]) == (None, 0.6, [])
     assert "aria-label=Permissions" not in client.get("/").text
     fleet = command(sample_copy, "fleet").stdout
     assert "\nVerdict for 0.6 in 7 days: 2 suspend, 5 withhold, 1 review, " in fleet
@@ -71,16 +73,16 @@ def test_without_seed_there_is_one_permission_without_name(client, connection, s
 def test_api_pages_and_commands_show_permissions(client, connection, sample_copy):
     assert "for 0.6 in 7 days" in client.get("/").text
     seed(connection, AUTONOMY, TOOL_USE)
-    answer = client.get(f"{SCORING}/permissions").json()["permissions"]
-    names = ("name", "threshold", "window_days")
-    assert answer == [dict(zip(names, one, strict=True)) for one in (TOOL_USE, AUTONOMY)]
+    names = ("permission", "verdict_threshold", "window_days")
+    answer = client.get(f"{SCORING}/factors/Link").json()["permissions"]
+    assert [tuple(one[name] for name in names) for one in answer] == [TOOL_USE, AUTONOMY]
 
     same = {"threshold": AUTONOMY[1], "window_days": AUTONOMY[2]}
     expected = client.get(f"{SCORING}/capacity/fleet", params=same).json()["agents"]
     found = client.get(f"{SCORING}/capacity/fleet", params={"permission": "Autonomy"}).json()
     assert (found["window_days"], found["agents"]) == (30, expected)
     one = client.get(f"{SCORING}/capacity/Link", params={"permission": "Autonomy"}).json()
-    assert (one["verdict"], one["verdict_threshold"]) == ("withhold", 0.85)
+    assert [one[name] for name in ("verdict", *names)] == ["withhold", *AUTONOMY]
 
     for params in ({"permission": "autonomy"}, {"permission": "Autonomy", "window_days": 7}):
         refusal = client.get(f"{SCORING}/capacity/fleet", params=params)
@@ -122,13 +124,13 @@ def test_message_names_the_wrong_row_its_value_and_the_remedy(connection, sample
     assert words in error and "dbt seed" in hint
 
 
-def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection, caplog):
+def test_wrong_row_does_not_affect_answers_without_a_score(client, connection, caplog):
     seed(connection, ("Files", "2", "7"))
     for path in (f"{SCORING}/capacity/fleet", "/"):
         answer = client.get(path)
         assert answer.status_code == 500 and "has the threshold" in answer.text and "dbt seed" in answer.text
         assert "has the threshold" in caplog.messages[-1]
-    for path in (f"{SCORING}/agents", f"{SCORING}/history/Link", "/readyz"):
+    for path in (f"{SCORING}/parameters", "/readyz"):
         assert client.get(path).status_code == 200
 
 
@@ -144,9 +146,10 @@ def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_co
             refusal = problem(client.get(f"{SCORING}/capacity/fleet"), 403, "no-right")
             assert f"no right to read {SCHEMA}.permissions" in refusal["detail"]
             assert f"grant select on {SCHEMA}.permissions" in caplog.text
+            connection.execute(f"grant select on {SCHEMA}.permissions to onlooker")
             connection.execute(f"revoke select on {SCHEMA}.fct_trace_checks from onlooker")
             problem(client.get(f"{SCORING}/evidence/Link?component=i_chain"), 403, "no-right")
             assert "permission denied for view fct_trace_checks" in caplog.text
             assert "The server may not read this" in client.get("/", headers={"Accept": "text/html"}).text
-        connection.execute(f"grant select on {SCHEMA}.permissions, {SCHEMA}.fct_trace_checks to onlooker")
+        connection.execute(f"grant select on {SCHEMA}.fct_trace_checks to onlooker")
         assert "for Tool use (0.6 in 7 days)" in command(onlooker, "fleet").stdout

@@ -28,7 +28,9 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.alerts import AlertNews
 from ciris_scoring.marts.news import News
-from ciris_scoring.show.pages import pages
+from ciris_scoring.show.formats import time_text
+from ciris_scoring.show.pages.fleet import fleet_page
+from ciris_scoring.show.pages.other import runs_page
 from command_line import succeeded
 from conftest import Database
 from pipeline import MARTS, score
@@ -71,8 +73,8 @@ def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     assert (run["command"], run["outcome"]) == ("run", "refused")
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
     assert run["n_scores"] is None
-    assert "A run was refused" in shown(pages.fleet_page, small_fleet)
-    assert "min_traces" in shown(pages.runs_page, small_fleet)
+    assert "A run was refused" in shown(fleet_page, small_fleet)
+    assert "min_traces" in shown(runs_page, small_fleet)
 
 
 def test_run_refused_by_another_run_says_so(small_fleet, monkeypatch):
@@ -101,7 +103,7 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     part = dbt(small_fleet, "build", "--select", "fct_fleet_capacity", variables=variables)
     run = newest(marts)
     assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
-    assert "class=state" not in shown(pages.fleet_page, small_fleet)
+    assert "class=state" not in shown(fleet_page, small_fleet)
 
     # A part that publishes counts the rows that it publishes, also if an earlier invocation has staged them.
     assert dbt(
@@ -118,14 +120,14 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     run = newest(marts)
     assert (run["command"], run["outcome"], run["n_scores"]) == ("dbt", "refused", None)
     assert "parameter_set_id" in run["message"] and "\n" not in run["message"]
-    assert "A run was refused" in shown(pages.fleet_page, small_fleet)
+    assert "A run was refused" in shown(fleet_page, small_fleet)
 
     marts.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
     assert not dbt(small_fleet, "build", variables=variables).succeeded
     run = newest(marts)
     assert run["outcome"] == "failed"
     assert run["message"].startswith("int_runs: ") and "the disk is full" in run["message"]
-    assert "The last run failed." in shown(pages.fleet_page, small_fleet)
+    assert "The last run failed." in shown(fleet_page, small_fleet)
     marts.execute(NO_TRIGGER)
     n_runs = len(runs(marts))
     retried = dbt(small_fleet, "retry")
@@ -166,7 +168,7 @@ def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_bu
     assert [summary.pop(name) for name in ("new_alerts", "exit_code", "remedy")] == [[], 0, None]
     assert (summary.pop("version"), run.pop("version")) == (version("ciris-scoring"), None)
     for column in ("started_at", "ended_at", "as_of"):
-        run[column] = run[column].isoformat()
+        run[column] = time_text(run[column])
     del run["seconds"]
     assert summary == run
     failed = invoke(small_fleet, "--json", "--vars", "{ciris_scoring_period: week}")
@@ -218,7 +220,7 @@ def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy, monkeyp
     assert [alert["kind"] for alert in message["ended_alerts"]] == ["falling"]
     [change] = message["changed_verdicts"]
     assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
-    assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
+    assert message["outcome"] == "published" and message["as_of"] == AS_OF
     assert "2 new alerts, 1 ended alert, 1 changed verdict" in message["title"]
     assert "Haven (aff0528b) in 7 days: missing fields; wait -> grant" in message["text"]
 
@@ -260,7 +262,9 @@ def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monke
 def test_text_of_a_message_mentions_nobody_and_links_nowhere():
     """Names and messages of alerts come from agents. Chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
-    news = News([AlertNews("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
+    news = News(
+        [AlertNews("f" * 64, name, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)]
+    )
     message = message_of(RunRecord("run"), news)
     assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
     assert message["text"].replace("\u200b", "").count(name) == 2

@@ -20,7 +20,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -30,23 +29,23 @@ from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
 from ciris_scoring.database.project import Project, load_project
-from ciris_scoring.kinds import ALERTS
+from ciris_scoring.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.names import FACTORS
 from ciris_scoring.numbers_as_text import cut
-from ciris_scoring.show import explain as explain_module
-from ciris_scoring.show import tables
-from ciris_scoring.show.api.models import ScoreBase
-from ciris_scoring.show.fleet_table import fleet_table
-from ciris_scoring.show.pages import words as page_words
+from ciris_scoring.show import explain, view
+from ciris_scoring.show import words as page_words
+from ciris_scoring.show.api.models import LensScore
+from ciris_scoring.show.formats import json_text, table_text
 from ciris_scoring.show.report import read_report
-from ciris_scoring.show.spreadsheet import json_text
+from ciris_scoring.show.tables import fleet_table
 from conftest import REPOSITORY, Database
 from html_text import cells, text_of, with_names
 from pipeline import MARTS, SCORED_MARTS, score
-from serving import LINK, SCORING, asking, opened
+from serving import LINK, SCORING, asking, explanation, opened
 from test_semantic_layer import semantic_layer
 
 Row = dict[str, Any]
@@ -222,6 +221,14 @@ class At:
     def key(self) -> Row:
         return {"as_of": self.as_of, "window_days": self.window_days}
 
+    @property
+    def marts(self) -> Marts:
+        return Marts(self.connection, MARTS)
+
+    @property
+    def chosen(self) -> view.Chosen:
+        return view.choose(self.marts, self.window_days, self.as_of)
+
     @cached_property
     def agents(self) -> list[str]:
         """The agents that have a row in fct_capacity_scores."""
@@ -254,20 +261,17 @@ class At:
         return response.text
 
 
-OF_SCORES = {
-    "composite_score": "capacity_score", "total_traces": "n_traces", "window_end": "as_of",
-    "threshold": "verdict_threshold", "probability": "probability_at_threshold",
-}  # fmt: skip
+OF_SCORES = {"composite_score": "capacity_score", "total_traces": "n_traces", "window_end": "as_of"}
 """Columns of fct_capacity_scores whose name in JSON differs, by the name in JSON."""
 LISTS = {
     "agents": ("scores", "agent_id_hash"),
     "unscored": ("scores", "agent_id_hash"),
     "raised": ("raised", "name"),
+    "other_windows": ("raised", "name", "window_days"),
     "history": ("fct_capacity_scores", "as_of"),
     "components": ("fct_factor_components", "component"),
     "loss_components": ("fct_score_attribution", "loss_component"),
     "comparisons": ("fct_score_comparisons", "compared_with"),
-    "changes": ("fct_score_changes", "compared_with", "loss_component"),
     "alerts": ("fct_capacity_alerts", "agent_id_hash", "kind"),
     "red_flags": ("fct_red_flags", "agent_id_hash", "red_flag", "field"),
     "published": ("dim_scoring_parameters", "parameter_name"),
@@ -277,17 +281,15 @@ LISTS = {
     "categories": ("dim_capacity_categories", "category"),
 }
 """For each list in JSON the mart of its rows, and the columns of the mart's key."""
-IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components")
-"""Members in which JSON has the lens's names of components, such as I_chain for i_chain."""
 NOT_OF_MARTS = {
-    "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "until", "score_left",
-    "steady_difference",
+    "verdict_reason", "agent_note", "cause", "chain_cause", "final_from", "until", "score_left", "steady_difference",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
-    "missing_traces", "newest_trace_at", "words", "shared_cause", "last_category_label", "look_for", "silence",
+    "missing_traces", "newest_trace_at", "words", "look_for", "silence", "last_score", "explained_as_of",
+    "raised_before", "window_events", "n_traces_by_component",
 }  # fmt: skip
 """Members of JSON objects that are not compared, because no mart has a column for them."""
 NOT_OF_MART = {
-    ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_red_flags", "since"),
+    ("fct_capacity_alerts", "since"), ("fct_red_flags", "since"),
 }  # fmt: skip
 """Pairs of a mart and a JSON member that is not compared in the rows of this mart only."""
 LENS_PARAMETERS = {
@@ -310,8 +312,6 @@ def walked(found: Mapping[str, Any], mart: str, key: Mapping[str, Any]) -> Itera
         elif name in LISTS and isinstance(value, list):
             yield from of_list(name, value, key)
         else:
-            if name in IN_LENS_SPELLING and value:
-                value = value.lower() if isinstance(value, str) else [one.lower() for one in value]
             yield Shown(mart, key, spelled.get(name, name), value)
 
 
@@ -320,10 +320,10 @@ def of_list(name: str, rows: list[Row], key: Mapping[str, Any]) -> Iterator[Show
     mart, *columns = LISTS[name]
     if name == "loss_components" and "compared_with" in key:
         mart = "fct_score_changes"
+    if name == "history" and "agent_id_hash" not in key:
+        mart = "fct_fleet_capacity"
     for row in rows:
         of = {column: row.get(column, key.get(column)) for column in columns}
-        if "loss_component" in of:
-            of["loss_component"] = of["loss_component"].lower()
         if "as_of" in of:
             of["as_of"] = datetime.fromisoformat(of["as_of"])
         yield from walked(row, mart, of if mart.startswith("dim_") else {**key, **of})
@@ -359,18 +359,24 @@ def limited(mart: str, key: Mapping[str, Any], column: str, text: str) -> Iterat
 
 
 def api_fleet(at: At) -> Iterator[Shown]:
-    assert "Capacity score" in ScoreBase.model_fields["composite_score"].description
+    assert "Capacity score" in LensScore.model_fields["composite_score"].description
     answer = at.get("/capacity/fleet")
     for one in answer["agents"]:
-        assert at.get(f"/capacity/{one['agent_id_hash']}") == {**one, "agent_note": None}
+        alone = at.get(f"/capacity/{one['agent_id_hash']}")
+        assert alone | {"other_windows": one["other_windows"]} == one | {"agent_note": None}
     answer["unscored"] = [one for one in answer["unscored"] if one["score_status"] != "no_traces"]
-    yield from lists(answer, at.key)
-    summary = answer["summary"]
-    for verdict, n in summary.pop("verdicts").items():
+    yield from of_fleet(answer, at)
+    for name, n in answer["summary"].items():
+        yield Shown("fct_fleet_capacity", at.key, f"n_{name}", n)
+
+
+def of_fleet(document: Row, at: At) -> Iterator[Shown]:
+    """Yield the values in the document of the fleet."""
+    yield from lists(document, at.key)
+    yield from walked(document["fleet"], "fct_fleet_capacity", at.key)
+    for verdict, n in document["verdicts"].items():
         if n:
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
-    for name, value in summary.items():
-        yield Shown("fct_fleet_capacity", at.key, name if name.endswith("_score") else f"n_{name}", value)
 
 
 def api_factors(at: At) -> Iterator[Shown]:
@@ -388,7 +394,7 @@ def api_history(at: At) -> Iterator[Shown]:
         yield from lists(answer, at.of(agent))
         response = at.client.get(SCORING + path, params=asked, headers={"Accept": "text/csv"})
         for point, line in zip(answer["history"], csv.DictReader(io.StringIO(response.text)), strict=True):
-            shown = point | point["factors"] | {"agent_id_hash": agent, "window_days": at.window_days}
+            shown = point | {f"factors_{name}": value for name, value in point["factors"].items()}
             assert line == {name: "" if shown[name] is None else str(shown[name]) for name in line}
 
 
@@ -397,10 +403,14 @@ def api_alerts(at: At) -> Iterator[Shown]:
     assert len(answer["agents"]) == answer["alert_count"] == answer["total_agent_count"]
     assert len(answer["alerts"]) == answer["total_alert_count"]
     yield from lists(answer, at.key)
+    assert {name: answer[name] for name in RAISED} == json.loads(json_text(view.raised_document(at.marts, at.chosen)))
+
+
+RAISED = ("as_of", "window_days", "alerts", "red_flags")
 
 
 def api_red_flags(at: At) -> Iterator[Shown]:
-    yield from lists(at.get("/red-flags"), at.key)
+    yield from of_list("red_flags", at.get("/alerts")["red_flags"], at.key)
 
 
 def api_parameters(at: At) -> Iterator[Shown]:
@@ -545,15 +555,22 @@ def agent_pages(at: At) -> Iterator[Shown]:
                 yield Shown("fct_capacity_scores", of, column, value)
 
 
+def raised_on(page: str) -> Iterator[tuple[str, ...]]:
+    """Yield severity, title, first as-of, agent and message of each alert and red flag on a page."""
+    found = r'<li class="(\w+)">.*?</b> <b>(.*?)</b> <small>(.*?)</small> (<a.*?</a>) <span>(.*?)</span>'
+    return (tuple(map(text_of, one)) for one in re.findall(found, page, re.DOTALL))
+
+
+KINDS_BY_TITLE = {page_words.raised(kind): kind for kind in KINDS}
+
+
 def alerts_page(at: At) -> Iterator[Shown]:
-    kinds = {page_words.raised(kind): kind for kind in ALERTS}
-    alert = r'<li class="(\w+)">.*?</b> <b>(.*?)</b> <small>(.*?)</small> (<a.*?</a>) <span>(.*?)</span>'
-    for severity, title, since, agent, message in re.findall(alert, at.page("/alerts"), re.DOTALL):
-        kind = kinds[text_of(title)]
-        key = at.of_cell(text_of(agent))
-        yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "severity", severity)
-        yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "message", text_of(message))
-        yield Shown("raised", {**key, "name": kind}, "since", raised_since(at, since))
+    for severity, title, since, agent, message in raised_on(at.page("/alerts")):
+        if severity != "red_flag":
+            key = at.of_cell(agent, kind=KINDS_BY_TITLE[title])
+            yield Shown("fct_capacity_alerts", key, "severity", severity)
+            yield Shown("fct_capacity_alerts", key, "message", message)
+            yield Shown("raised", at.of_cell(agent, name=KINDS_BY_TITLE[title]), "since", raised_since(at, since))
 
 
 def raised_since(at: At, said: str) -> str | None:
@@ -563,13 +580,11 @@ def raised_since(at: At, said: str) -> str | None:
 
 
 def red_flags_page(at: At) -> Iterator[Shown]:
-    for agent, title, message, since, z in cells(with_names(at.page("/red-flags"))):
-        if agent != "Agent":
-            said = message.partition("\n")[0].strip()
-            key = at.of_cell(agent, red_flag=part_of(title), message=said)
-            yield Shown("fct_red_flags", key, "z", z)
-            of_agent = {**at.of_cell(agent), "name": part_of(title)}
-            yield Shown("raised", of_agent, "since", raised_since(at, since))
+    for severity, title, since, agent, message in raised_on(at.page("/alerts")):
+        if severity == "red_flag":
+            name = KINDS_BY_TITLE[title]
+            yield Shown("fct_red_flags", at.of_cell(agent, red_flag=name, message=message), "red_flag", name)
+            yield Shown("raised", at.of_cell(agent, name=name), "since", raised_since(at, since))
 
 
 def runs_page(at: At) -> Iterator[Shown]:
@@ -597,17 +612,16 @@ def quality_page(at: At) -> Iterator[Shown]:
 
 def report_json(at: At) -> Iterator[Shown]:
     report = json.loads(read_report(at.connection, MARTS, at.window_days, json=True))
-    yield from walked(report["fleet"], "fct_fleet_capacity", at.key)
-    yield from lists(report, at.key)
+    yield from of_fleet(report, at)
 
 
 def explanations(at: At) -> Iterator[Shown]:
     for agent in at.agents:
-        explanation = explain_module.explain(at.project, agent, at.as_of.isoformat(), at.window_days, None)
-        text = " ".join(explain_module.page(explanation).split())
+        document = explanation(at.connection, agent, at.window_days, at.as_of)
+        text = " ".join(explain.page(document).split())
         pattern = r"Capacity score: (\S+), ([\w ]+): ([\w -]*?) (?:95 %|Factors)"
         yield from told(text, pattern, at.of(agent))
-        found = json.loads(json_text(explanation))
+        found = json.loads(json_text(document))
         assert (found.pop("since"), found.pop("n_costly_traces") > 0) == (None, bool(found["traces"]))
         yield from walked(found, "scores", at.of(agent))
 
@@ -637,13 +651,14 @@ def csv_files(at: At) -> Iterator[Shown]:
     """Yield the values in CSV of the command and of the API."""
     asked = {"as_of": at.as_of.isoformat(), "window_days": at.window_days, "format": "csv"}
     of_api = at.client.get(f"{SCORING}/capacity/fleet", params=asked, headers={"Accept": "text/html, */*"}).text
-    of_command = tables.show_fleet(at.project, at.as_of.isoformat(), at.window_days, None, None, "csv")
-    for text, capacity in ((of_api, "composite_score"), (of_command, "capacity_score")):
+    scores = view.fleet_scores(at.marts, at.chosen)
+    of_command = table_text(view.fleet_document(at.marts, at.chosen, scores)["agents"])
+    for text in (of_api, of_command):
         for row in csv.DictReader(io.StringIO(text)):
             key = at.of(row["agent_id_hash"])
-            for name in (capacity, "capacity_score_steady"):
+            for name in ("capacity_score", "capacity_score_steady"):
                 value = float(row[name]) if row[name] else None
-                yield Shown("scores", key, OF_SCORES.get(name, name), value)
+                yield Shown("scores", key, name, value)
             for name in ("category", "guidance", "verdict"):
                 yield Shown("scores", key, name, row[name] or None)
 
@@ -711,8 +726,6 @@ def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
         sample_copy.connect() as marts,
         opened(project) as served,
         asking(served) as client,
-        patch.object(explain_module, "read_relations", return_value=MARTS),
-        patch.object(tables, "read_relations", return_value=MARTS),
     ):
         marts.row_factory = dict_row
         marts.execute(f"set search_path to {SCHEMA}; drop table permissions")
@@ -772,8 +785,7 @@ def test_requested_threshold_applies_to_every_as_of(world):
         fleet = at.get("/capacity/fleet", **asked)["agents"]
         assert {agent["verdict_threshold"] for agent in fleet} == {0.3}
         assert "for 0.3 in 7 days" in at.page("/", **asked)
-    told = explain_module.explain(at.project, at.agents[0], None, 7, None, threshold=0.3)
-    assert told["verdict"]["threshold"] == 0.3
+    assert explanation(at.connection, at.agents[0], 7, None, 0.3)["verdict_threshold"] == 0.3
     below = at.get("/alerts", threshold=1, verdict_threshold=0.3)["agents"]
     assert {agent["verdict_threshold"] for agent in below} == {0.3}
     page = at.page("/", threshold="")
@@ -790,11 +802,11 @@ BANNED = re.compile(r"long[- ]run|to decide by|\balone\b|steady category|categor
 def test_no_surface_has_another_word_for_a_score(world):
     at, _ = world
     said = {
-        **{path: at.page(path) for path in ("/", "/alerts", "/red-flags")},
+        **{path: at.page(path) for path in ("/", "/alerts")},
         **{path: at.client.get(path, headers={"Accept": "text/html"}).text for path in ("/glossary", "/parameters")},
         "agent": at.page("/agent", agent_id="Mire"),
         "fleet": fleet_table(at.connection, MARTS, at.as_of, 7),
-        "explain": explain_module.page(explain_module.explain(at.project, "Mire", None, None, None)),
+        "explain": explain.page(explanation(at.connection, "Mire")),
         "report": read_report(at.connection, MARTS, 7, json=False),
         "openapi": at.client.get("/openapi.json").text,
         "metrics": at.client.get("/metrics").text,

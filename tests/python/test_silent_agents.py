@@ -19,9 +19,9 @@ from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.news import since_before
 from ciris_scoring.project_files import copy_project
-from ciris_scoring.show.explain import explain, page
-from ciris_scoring.show.fleet_table import fleet_table
+from ciris_scoring.show.explain import page, read_explanation
 from ciris_scoring.show.report import read_report
+from ciris_scoring.show.tables import fleet_table
 from conftest import REPOSITORY, Database
 from pipeline import (
     create_loose_sources,
@@ -193,17 +193,21 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
         insert_rows(connection, "covenant_traces", fleet.traces_of_source())
     score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
     project = load_project(REPOSITORY, database.profiles_dir)
-    told = explain(project, agent, None, None, None)
+    told = read_explanation(project, agent)
     newest = "The newest score is of 2026-03-05: 0.000, High Fragility, withhold."
     assert told["silence"] == f"No trace since 2026-02-28 22:00. {newest}"
     assert " ".join(page(told).split()).startswith(told["silence"])
-    assert (told["verdict"]["verdict"], [one["name"] for one in told["raised"]]) == ("suspend", ["silent"])
+    assert (told["verdict"], [one["name"] for one in told["raised"]]) == ("suspend", ["silent"])
+    assert (told["capacity_score"], told["last_score"]["capacity_score"], told["last_score"]["verdict"]) == (
+        *(None, 0.0, "withhold"),
+    )
+    assert told["loss_components"] and told["explained_as_of"] == told["last_score"]["as_of"]
     with opened(project) as served, asking(served) as client:
         answer = client.get(f"{SCORING}/capacity/fleet").json()
         [found] = [one for one in answer["agents"] if one["agent_id_hash"] == agent]
         assert (found["score_status"], found["composite_score"], found["verdict"]) == ("no_traces", None, "suspend")
-        assert (answer["summary"]["no_traces"], answer["unscored"]) == (1, [])
-        for path in ("capacity", "factors", "history", "verdicts"):
+        assert (answer["fleet"]["n_no_traces"], answer["unscored"]) == (1, [])
+        for path in ("capacity", "factors", "history"):
             assert client.get(f"{SCORING}/{path}/{agent}").status_code == 200
         metrics = client.get("/metrics").text
         assert 'ciris_scoring_agents{category="no_traces",window_days="7"} 1.0' in metrics

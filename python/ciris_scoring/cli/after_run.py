@@ -29,8 +29,8 @@ from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_ver
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
 from ciris_scoring.marts.quality import why_unscored
-from ciris_scoring.show.fleet_table import fleet_table
-from ciris_scoring.show.spreadsheet import json_text
+from ciris_scoring.show.formats import json_text
+from ciris_scoring.show.tables import fleet_table
 
 MOST_LINES = 20
 """Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""

@@ -260,7 +260,7 @@ as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores
 window_option = click.option(
     "--window-days",
     type=click.IntRange(min=1),
-    help="Window in days. [default: the shortest; for one agent, the shortest in which it has a score]",
+    help="Window in days. [default: that of the first permission, or else the shortest]",
 )
 threshold_option = click.option(
     "--threshold",
@@ -305,9 +305,8 @@ def explain(
       ciris-scoring explain 4107c26f --as-of 2026-06-14 --window-days 30
       ciris-scoring explain Link --since 2026-06-01 --json
     """
-    from ciris_scoring.show.explain import explain as read_explanation
-    from ciris_scoring.show.explain import page
-    from ciris_scoring.show.spreadsheet import json_text
+    from ciris_scoring.show.explain import page, read_explanation
+    from ciris_scoring.show.formats import json_text
 
     project = place.published()
     explanation = read_explanation(project, agent, as_of, window_days, since, threshold, permission)
@@ -591,12 +590,6 @@ def audit(
     help="Do not require an API key, even if other machines can reach the address or $CIRIS_API_KEY is set.",
 )
 @click.option(
-    "--requests-per-minute",
-    type=click.IntRange(min=0),
-    help="Maximum number of requests per client and minute; 0 for no limit. [default: no limit on a loopback address, "
-    "else 600]",
-)
-@click.option(
     "--origin",
     "origins",
     multiple=True,
@@ -615,7 +608,6 @@ def serve(
     host: str,
     port: int,
     no_auth: bool,
-    requests_per_minute: int | None,
     origins: tuple[str, ...],
     cache_mb: int,
     place: Place,
@@ -635,10 +627,10 @@ def serve(
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
     with extra("api"):
-        from ciris_scoring.show.api.server import serve as serve_scores
+        from ciris_scoring.show.api.app import serve as serve_scores
         from ciris_scoring.show.api.settings import settings_of
 
-    settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
+    settings = settings_of(host, port, no_auth, origins, cache_mb)
     place.cli_vars()  # refuse invalid variables before --embedded starts PostgreSQL
     serve_scores(place.published(), settings)
 

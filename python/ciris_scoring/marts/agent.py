@@ -49,6 +49,19 @@ class ComponentChange:
     rank: int
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A row of fct_score_comparisons, with the same units and nulls."""
+
+    agent_id_hash: str
+    compared_with: str
+    compared_as_of: datetime
+    score_before: float | None
+    score_now: float | None
+    change: float | None
+    not_comparable_because: str | None
+
+
 def non_exempt_traces(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> dict[str, int]:
     """Count the traces with a non-exempt action in a window, by agent hash. Agents without such a trace are not in the
     result.
@@ -111,25 +124,34 @@ def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_day
     )
 
 
-def changes(
-    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int, compared_with: str = "window"
-) -> list[ComponentChange]:
-    """Read by how many points each loss component changed agents' scores, for each agent the greatest fall first.
+def comparisons(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Comparison]:
+    """Read the comparisons of agents' scores with earlier ones, for each agent the earliest first."""
+    return marts.rows(
+        Comparison,
+        """
+        select {columns}
+        from {fct_score_comparisons}
+        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
+        order by agent_id_hash collate "C", compared_as_of, compared_with desc
+        """,
+        agents=list(agents),
+        as_of=as_of,
+        window_days=window_days,
+    )
 
-    :param compared_with: "window" to compare with one window earlier, "as_of" to compare with the previous as-of.
-    """
+
+def changes(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[ComponentChange]:
+    """Read by how many points each loss component changed agents' scores, for each agent and comparison the greatest
+    fall first."""
     return marts.rows(
         ComponentChange,
         """
         select {columns}
         from {fct_score_changes}
-        where
-            agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-            and compared_with = %(compared_with)s
+        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
         order by agent_id_hash collate "C", rank
         """,
         agents=list(agents),
         as_of=as_of,
         window_days=window_days,
-        compared_with=compared_with,
     )

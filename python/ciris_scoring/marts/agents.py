@@ -65,11 +65,6 @@ def is_sample(marts: Marts, newest: datetime) -> bool:
     return newest == end and bool(find(marts, whole_hash(agent)).agents)
 
 
-def all_agents(marts: Marts) -> list[Agent]:
-    """Read all agents in the order of their hashes."""
-    return marts.rows(Agent, 'select {columns} from {dim_agents} order by agent_id_hash collate "C"')
-
-
 @dataclass(frozen=True, slots=True)
 class _Match(Agent):
     is_exact: bool

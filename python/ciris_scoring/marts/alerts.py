@@ -19,6 +19,7 @@ class Alert:
 
     agent_id_hash: str
     agent_name: str | None
+    agent_label: str
     as_of: datetime
     window_days: int
     kind: str
@@ -50,6 +51,9 @@ class RedFlag:
 
     agent_id_hash: str
     agent_name: str | None
+    agent_label: str
+    as_of: datetime
+    window_days: int
     red_flag: str
     field: str | None
     z: float | None

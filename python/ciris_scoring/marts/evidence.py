@@ -11,6 +11,8 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import UNKNOWN_MODE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DEFERRALS = "q_deferral"
+"""Component that is lowered by deferrals instead of traces."""
 
 
 class Rule(NamedTuple):
@@ -261,6 +263,139 @@ def read_evidence(
         after_id=trace_check_id or None,
         limit=limit,
     )
+
+
+def counts(marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime) -> dict[str, int]:
+    """Count the traces that lowered each component that has a rule."""
+    query = f"with {lowered()} select loss_component, count(*) as n from lowered group by loss_component"
+    key = {"agent_id_hash": agent_id_hash, "as_of": as_of, "window_start": window_start}
+    found = {row["loss_component"]: row["n"] for row in marts.dicts(query, key)}
+    return {component: found.get(component, 0) for component in RULES}
+
+
+_COSTLY = """
+    trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
+    previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+    is_key_registered, is_link_valid, n_fields_present, failed_comparisons, is_override_without_judgement
+"""
+
+
+def costliest(
+    marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime, window_days: int, *, most: int
+) -> dict[str, Any]:
+    """Read the traces that cost most, and the number of costly traces.
+
+    The points of a loss component are divided among the traces that lowered it. A trace has no points if the score is
+    null, because a null score is not attributed.
+    """
+    rows = marts.dicts(
+        f"""
+        with {lowered()},
+
+        attribution as (
+            select loss_component, points_lost
+            from {{fct_score_attribution}}
+            where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
+        ),
+
+        shares as (
+            select
+                lowered.*,
+                attribution.points_lost * lowered.amount / sum(lowered.amount) over component as points
+            from lowered
+            left join attribution on lowered.loss_component = attribution.loss_component
+            -- The order is fixed, because a sum of doubles depends on it.
+            window component as (
+                partition by lowered.loss_component
+                order by lowered.trace_check_id rows between unbounded preceding and unbounded following
+            )
+        ),
+
+        costs as (
+            select
+                sum(points order by loss_component collate "C") as points,
+                array_agg(loss_component order by points desc nulls last, loss_component collate "C")
+                    as loss_components,
+                {_COSTLY}
+            from shares
+            where points is null or points > 0
+            group by {_COSTLY}
+        )
+
+        select costs.*, count(*) over () as n_costly_traces
+        from costs
+        order by points desc nulls last, cardinality(loss_components) desc, traced_at desc, trace_check_id
+        limit %(most)s
+        """,
+        {
+            "agent_id_hash": agent_id_hash,
+            "as_of": as_of,
+            "window_start": window_start,
+            "window_days": window_days,
+            "most": most,
+        },
+    )
+    n = rows[0]["n_costly_traces"] if rows else 0
+    return {"traces": [{k: v for k, v in row.items() if k != "n_costly_traces"} for row in rows], "n_costly_traces": n}
+
+
+def window_events(marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime) -> dict[str, Any]:
+    """Read renames and fragile episodes of a window, and count overrides, unregistered keys and broken links."""
+    key = {"agent_id_hash": agent_id_hash, "as_of": as_of, "window_start": window_start}
+    window = """
+        from {fct_trace_checks}
+        where
+            agent_id_hash = %(agent_id_hash)s and is_counted
+            and traced_at >= %(window_start)s and traced_at < %(as_of)s
+    """
+    [found] = marts.dicts(
+        f"""
+        select
+            count(*) filter (where is_overridden) as n_overrides,
+            count(*) filter (where is_overridden and is_override_without_judgement) as n_without_judgement,
+            count(*) filter (where not is_key_registered) as n_keys,
+            min(traced_at) filter (where not is_key_registered) as first_key_at,
+            max(traced_at) filter (where not is_key_registered) as last_key_at,
+            count(*) filter (where not is_link_valid) as n_links,
+            count(*) filter (where not is_link_valid and is_chain_gap) as n_gaps,
+            count(*) filter (where not is_link_valid and is_chain_rewind) as n_rewinds,
+            count(*) filter (where not is_link_valid and is_chain_duplicate) as n_duplicates,
+            count(*) filter (
+                where not is_link_valid and not (is_chain_gap or is_chain_rewind or is_chain_duplicate)
+            ) as n_incomplete,
+            min(traced_at) filter (where not is_link_valid) as first_link_at,
+            max(traced_at) filter (where not is_link_valid) as last_link_at
+        {window}
+        """,
+        key,
+    )
+    return {
+        "renames": marts.dicts(
+            f"""
+            select traced_at, trace_id, previous_agent_name, agent_name
+            {window} and is_identity_change
+            order by traced_at, audit_sequence_number, trace_check_id
+            """,
+            key,
+        ),
+        "overrides": {"n": found["n_overrides"], "n_without_judgement": found["n_without_judgement"]},
+        "unregistered_keys": {
+            "n": found["n_keys"],
+            "first_at": found["first_key_at"],
+            "last_at": found["last_key_at"],
+        },
+        "broken_links": {
+            "n": found["n_links"],
+            **{name: found[name] for name in ("n_gaps", "n_rewinds", "n_duplicates", "n_incomplete")},
+            "first_at": found["first_link_at"],
+            "last_at": found["last_link_at"],
+        },
+        "episodes": marts.dicts(
+            f"with {episodes()} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
+            "where hours is not null order by detected_at, recovered_at",
+            key,
+        ),
+    }
 
 
 @dataclass(frozen=True, slots=True)

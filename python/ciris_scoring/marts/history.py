@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from ciris_scoring.marts.marts import Marts, grouped
 
@@ -13,7 +14,9 @@ class Point:
 
     agent_id_hash: str
     agent_name: str | None
+    agent_label: str
     as_of: datetime
+    window_days: int
     n_traces: int
     capacity_score: float | None
     capacity_score_low: float | None
@@ -75,6 +78,30 @@ def histories(
     return grouped(found)
 
 
+def factors_over_time(marts: Marts, window_days: int, first: datetime, last: datetime) -> list[dict[str, Any]]:
+    """Read the factors of all agents at the as-ofs from first to last, both inclusive: a row per agent, as-of and
+    factor."""
+    return marts.dicts(
+        """
+        select
+            scores.agent_id_hash, scores.agent_label, scores.agent_name, scores.as_of, scores.window_days,
+            factors.factor, factors.factor_score, scores.capacity_score, scores.category, scores.score_status,
+            scores.n_traces
+        from {fct_capacity_scores} as scores
+        cross join lateral (
+            values
+                ('C', c_score), ('I_int', i_int_score), ('R', r_score), ('I_inc', i_inc_score), ('S', s_score)
+        ) as factors (factor, factor_score)
+        where
+            scores.window_days = %(window_days)s and scores.as_of >= %(first)s and scores.as_of <= %(last)s
+        order by
+            scores.agent_id_hash collate "C", scores.as_of,
+            array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factors.factor)
+        """,
+        {"window_days": window_days, "first": first, "last": last},
+    )
+
+
 def capacities(
     marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
 ) -> dict[str, list[tuple[datetime, float | None]]]:
@@ -102,42 +129,6 @@ def capacities(
         {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
     )
     return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictPeriod:
-    """Consecutive as-ofs at which an agent had the same published verdict, with the steady score at the last as-of."""
-
-    verdict: str | None
-    first_as_of: datetime
-    last_as_of: datetime
-    n_as_ofs: int
-    capacity_score_steady: float | None
-
-
-def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[VerdictPeriod]:
-    """Read the history of an agent's verdict, the newest verdict first."""
-    return marts.rows(
-        VerdictPeriod,
-        """
-        with numbered as (
-            select
-                *,
-                row_number() over (order by as_of) - row_number() over (partition by verdict order by as_of) as island
-            from {scored}
-            where agent_id_hash = %(agent)s and window_days = %(window_days)s
-        )
-
-        select
-            verdict, min(as_of) as first_as_of, max(as_of) as last_as_of, count(*)::integer as n_as_ofs,
-            (array_agg(capacity_score_steady order by as_of desc))[1] as capacity_score_steady
-        from numbered
-        group by verdict, island
-        order by last_as_of desc
-        """,
-        agent=agent_id_hash,
-        window_days=window_days,
-    )
 
 
 def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:

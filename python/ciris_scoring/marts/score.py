@@ -10,7 +10,6 @@ from typing import Literal
 from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database.terminal import inside_sentence
 from ciris_scoring.kinds import KINDS
-from ciris_scoring.kinds.components import LOSS_WORDS
 from ciris_scoring.names import FACTORS
 
 NO_TRACES = "no_traces"
@@ -77,6 +76,7 @@ class Score:
 
     agent_id_hash: str
     agent_name: str | None
+    agent_label: str
     as_of: datetime
     window_days: int
     window_start: datetime
@@ -150,16 +150,6 @@ class Score:
     """Main cause of the score in words that are equal for agents with the same cause; empty if nothing lowers it."""
     chain_cause: str | None = None
     """Description of the loss component i_chain, which names its largest cause. None if the chain is valid."""
-
-    def named(self, loss_component: str) -> str:
-        """Return the description of a loss component of this score."""
-        words = self.chain_cause if loss_component == "i_chain" else None
-        return words or LOSS_WORDS[loss_component]
-
-    @property
-    def new_since(self) -> datetime | None:
-        """As-of of the newest alert or red flag, or None if none began at a known time."""
-        return max((one.since for one in self.raised if one.since is not None), default=None)
 
     @property
     def factors(self) -> dict[str, float | None]:

@@ -60,14 +60,6 @@ class Verdict:
     look_for: str
     """Reasons for a review or a suspension, as text; empty if there are none."""
 
-    def cause(self, score: Score) -> str:
-        """Return what to show beside the verdict: the reasons for a review or a suspension, or the main cause of the
-        score. Both, if High Fragility in the window of the score is a reason."""
-        if self.verdict not in ("review", "suspend"):
-            return score.cause
-        reasons = f"{self.look_for[:1].upper()}{self.look_for[1:]}."
-        return f"{score.cause} {reasons}" if score.category == HIGH_FRAGILITY else reasons
-
 
 def _probability(score: Score, threshold: float) -> float | None:
     """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""

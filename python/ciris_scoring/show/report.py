@@ -1,30 +1,22 @@
 """Create the report as one self-contained HTML file or as JSON, and write it atomically."""
 
-import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import psycopg
 
-from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.connection import connect
 from ciris_scoring.database.dbt import read_relations
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.errors import CirisError, InputError
-from ciris_scoring.marts import agent, asking, fleet, history
-from ciris_scoring.marts.alerts import alerts
-from ciris_scoring.marts.marts import Marts, grouped, read_only
-from ciris_scoring.marts.parameters import categories, parameters, windows
-from ciris_scoring.marts.permissions import Permission, permissions, verdicts
-from ciris_scoring.marts.verdict import verdict
-from ciris_scoring.show.pages.pages import MAX_AGENTS, report_page
+from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.show.formats import json_text
+from ciris_scoring.show.pages.other import report_document, report_page
+from ciris_scoring.show.view import choose
 
 DEFAULT_FILE = Path("ciris-report.html")
 
@@ -45,69 +37,8 @@ def read_report(connection: psycopg.Connection, relations: Relations, window_day
         marts = Marts(connection, relations)
         marts.require()
         if json:
-            return as_json(marts, window_days)
+            return json_text(report_document(marts, choose(marts, window_days)), indent=None)
         return report_page(connection, relations, window_days=window_days)
-
-
-def as_json(marts: Marts, window_days: int | None) -> str:
-    """Create the report as a JSON object with full precision. docs/serving.md describes its structure."""
-    asking.window([one.window_days for one in windows(marts)], window_days)
-    chosen = asking.permission(marts, None, None, window_days)
-    window, as_of = chosen.window_days, asking.fleet_as_of(marts, chosen.window_days, None)
-    document: dict[str, Any] = {
-        "as_of": as_of,
-        "window_days": window,
-        "fleet": None,
-        "agents": [],
-        "agents_not_shown": 0,
-        "alerts": [asdict(alert) for alert in alerts(marts, as_of, window)] if as_of else [],
-        "categories": [asdict(category) for category in categories(marts)],
-        "parameters": [asdict(parameter) for parameter in parameters(marts)],
-        "windows": [asdict(published) for published in windows(marts)],
-    }
-    if as_of is not None:
-        document |= _fleet(marts, as_of, window, permissions(marts), chosen.threshold)
-    return json.dumps(document, default=_text, allow_nan=False)
-
-
-def _fleet(
-    marts: Marts, as_of: datetime, window_days: int, named: list[Permission], threshold: float | None
-) -> dict[str, Any]:
-    capacity = fleet.capacity(marts, as_of, window_days)
-    scores = fleet.scores(marts, as_of, window_days, limit=MAX_AGENTS)
-    hashes = [score.agent_id_hash for score in scores]
-    key = (marts, hashes, as_of, window_days)
-    behind: dict[str, Mapping[str, Sequence[Any]]] = {
-        "loss_components": grouped(agent.attribution(*key)),
-        "changes": grouped(agent.changes(*key)),
-        "components": grouped(agent.components(*key)),
-        "history": history.histories(marts, hashes, window_days, last=as_of),
-    }
-    by_permission = verdicts(named, {one.window_days: fleet.scores(marts, as_of, one.window_days) for one in named})
-    return {
-        "fleet": capacity and asdict(capacity),
-        "agents": [
-            {
-                **asdict(score),
-                "verdict": asdict(verdict(score, threshold)),
-                "steady_difference": score.steady_difference,
-                "permissions": [{**asdict(one), **asdict(on)} for one, on in by_permission[score.agent_id_hash]],
-                **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
-            }
-            for score in scores
-        ],
-        "agents_not_shown": capacity.n_agents - len(scores) if capacity else 0,
-    }
-
-
-def _rows(found: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the rows of one agent as dictionaries without the agent's hash, because the object that contains them has
-    it."""
-    return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
-
-
-def _text(value: object) -> str:
-    return as_of_time.text(value.astimezone(UTC)) if isinstance(value, datetime) else str(value)
 
 
 def check_place(file: Path) -> None:

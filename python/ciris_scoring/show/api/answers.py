@@ -17,7 +17,6 @@ from starlette.responses import Response
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.show.api.database import Database
-from ciris_scoring.show.api.models import Answer, Cache
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.api.settings import Settings
 
@@ -25,7 +24,6 @@ JSON = "application/json"
 CSV = "text/csv"
 SHORTEST_COMPRESSED = 1_000
 Read = TypeVar("Read")
-Build = Callable[[Marts], bytes | Answer]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Kept:
         answer."""
         if _matches(headers.get("if-none-match"), self.headers["ETag"]):
             return Response(None, 304, self.headers)
-        if self.gzipped is not None and _takes_gzip(headers.get("accept-encoding")):
+        if self.gzipped is not None and _weights(headers.get("accept-encoding", "")).get("gzip", 0) > 0:
             return Response(self.gzipped, 200, {**self.headers, "Content-Encoding": "gzip"}, self.media_type)
         return Response(self.body, 200, self.headers, self.media_type)
 
@@ -64,7 +62,7 @@ class Answers:
         self._checking: asyncio.Task[Publication] | None = None
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._n_bytes = 0
-        self._being_made: dict[Hashable, asyncio.Task[tuple[Kept, Kept]]] = {}
+        self._being_made: dict[Hashable, asyncio.Task[Kept]] = {}
 
     def read(self, reading: Callable[[Marts], Read]) -> Read:
         """Run a function that reads the marts, as described in `Database.read`."""
@@ -99,7 +97,7 @@ class Answers:
         self,
         request: Request,
         publication: Publication,
-        build: Build,
+        build: Callable[[Marts], str],
         media_type: str = JSON,
         key: Hashable = None,
     ) -> Response:
@@ -109,40 +107,30 @@ class Answers:
         :param key: cache key within the publication; None for path and query of the request.
         :raises Problem: the database cannot be reached or is busy, or `build` raises it.
         """
-        key = _asked_of(request) if key is None else key
+        key = (_asked_of(request), media_type) if key is None else key
         kept = self._kept.get(key) if publication is self._publication else None
         if kept is not None:
             self._kept.move_to_end(key)
             return kept.response(request.headers)
-        etag = _etag(publication, key)
-        if _matches(request.headers.get("if-none-match"), etag, any_tag=False):
+        headers = self._headers(_etag(publication, key))
+        if _matches(request.headers.get("if-none-match"), headers["ETag"], any_tag=False):
             # Only a client that received the answer knows the ETag. So 304 is correct even if the answer is not cached
             # any more.
-            return Response(None, 304, self._headers(etag))
+            return Response(None, 304, headers)
         task_key = (publication.identity, key)
         task = self._being_made.get(task_key)
         if task is None:
-            headers = self._headers(etag)
             task = asyncio.create_task(run_in_threadpool(self._make, build, headers, media_type))
             self._being_made[task_key] = task
             task.add_done_callback(lambda _: self._being_made.pop(task_key, None))
-        now, later = await asyncio.shield(task)
-        self._keep(publication, key, later)
-        return now.response(request.headers)
+        made = await asyncio.shield(task)
+        self._keep(publication, key, made)
+        return made.response(request.headers)
 
-    def _make(self, build: Build, headers: dict[str, str], media_type: str) -> tuple[Kept, Kept]:
-        """Build two copies of an answer that differ in `cached`: one to send now, one to keep for later requests."""
-        answer = self.read(build)
-        if isinstance(answer, bytes):
-            kept = Kept(answer, _gzipped(answer), headers, media_type)
-            return kept, kept
-        now = answer.body()
-        later = answer.model_copy(update={"cache": self.cache(cached=True)}).body()
-        return Kept(now, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type)
-
-    def cache(self, *, cached: bool = False) -> Cache:
-        """Return the `cache` member of an answer: whether it comes from the cache, and for how long it is valid."""
-        return Cache(cached=cached, ttl_seconds=max(1, round(self.settings.version_seconds)))
+    def _make(self, build: Callable[[Marts], str], headers: dict[str, str], media_type: str) -> Kept:
+        body = self.read(build).encode()
+        gzipped = gzip.compress(body, compresslevel=6, mtime=0) if len(body) >= SHORTEST_COMPRESSED else None
+        return Kept(body, gzipped, headers, media_type)
 
     def _headers(self, etag: str) -> dict[str, str]:
         # Clients must revalidate an answer before they reuse it. If the server has an API key, shared caches must not
@@ -175,11 +163,6 @@ def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
     return best if weight(best) > 0 else None
 
 
-def _takes_gzip(accept_encoding: str | None) -> bool:
-    weights = _weights(accept_encoding or "")
-    return weights.get("gzip", weights.get("*", 0.0)) > 0
-
-
 def _weights(header: str) -> dict[str, float]:
     """Return the weight (q) of each value in an Accept header. A weight that is not a number counts as 0."""
     found = {}
@@ -193,14 +176,9 @@ def _weights(header: str) -> dict[str, float]:
     return found
 
 
-def _gzipped(body: bytes) -> bytes | None:
-    return gzip.compress(body, compresslevel=6, mtime=0) if len(body) >= SHORTEST_COMPRESSED else None
-
-
 def _asked_of(request: Request) -> Hashable:
-    """Return the cache key of a request: path, preference for CSV, and query without parameters that begin with "_"."""
-    query = [one for one in request.scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
-    return request.scope["path"], *query, preferred(request.headers.get("accept"), (JSON, CSV))
+    """Return the cache key of a request: path and query."""
+    return request.scope["path"], request.scope["query_string"]
 
 
 def _etag(publication: Publication, key: Hashable) -> str:

@@ -1,8 +1,11 @@
-"""The FastAPI application: endpoints, middleware and error handlers."""
+"""The FastAPI application: endpoints, middleware and error handlers; and the server that runs it."""
 
+import contextlib
+import socket
 from importlib.metadata import version
 from typing import Any
 
+import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
@@ -11,8 +14,11 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
+from ciris_scoring.database.project import Project
+from ciris_scoring.database.terminal import say
+from ciris_scoring.errors import InputError, one_line
 from ciris_scoring.marts.asking import NotThere
-from ciris_scoring.show.api import docs, metrics, models, pages
+from ciris_scoring.show.api import metrics, models, pages
 from ciris_scoring.show.api.answers import Answers
 from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.endpoints import known_parameters, router
@@ -24,13 +30,16 @@ from ciris_scoring.show.api.settings import Settings
 DESCRIPTION = """
 The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
 
-- Times are UTC, numbers at full precision, null where the mart has none.
-- Paths, names and nesting of scores, factors, history, alerts and parameters are those of the CIRIS lens API, so that
-  its clients work unchanged. Answers have additional members.
+- Each answer is the document of the fleet or of an agent, as in `ciris-scoring fleet --json` and `explain --json`, with
+  the names of the marts' columns. Times are UTC, numbers at full precision, null where the mart has none.
+- Scores, factors, history, alerts and parameters also have the names and the nesting of the CIRIS lens API, so that its
+  clients work unchanged.
 - Errors are problem documents (RFC 9457) with a stable `type`.
 - Every answer about scores has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
 """
 
+MOST_CONNECTIONS = 512
+"""Number of connections from which on the server answers 503."""
 LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 TAGS = [
     {"name": "scoring", "description": "Scores, the data behind them, and verdicts on permissions."},
@@ -54,7 +63,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
                 allow_origins=settings.origins,
                 allow_methods=["GET", "HEAD"],
                 allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
-                expose_headers=["ETag", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining"],
+                expose_headers=["ETag", "Retry-After"],
             )
         )
     middleware.append(Middleware(Guard, settings=settings))
@@ -78,8 +87,9 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
     )
     app.state.answers = answers
     app.state.registry = registry
-    for routes in (router, pages.router, docs.router, metrics.router):
-        app.include_router(routes, dependencies=[Depends(known_parameters)])
+    app.include_router(router, dependencies=[Depends(known_parameters)])
+    for routes in (pages.router, metrics.router):
+        app.include_router(routes)
     app.openapi = lambda: _openapi(app, settings)  # type: ignore[method-assign]
     return app
 
@@ -155,3 +165,63 @@ def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
                 if path.startswith("/api/"):
                     operations["get"]["security"] = [{"bearer": []}, {"header": []}]
     return document
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def serve(project: Project, settings: Settings) -> None:
+    """Serve the scores of a project until the process is told to stop."""
+    with listen(settings.host, settings.port) as listening:
+        database = Database(project, settings.connections, settings.statement_timeout)
+        database.open()
+        with contextlib.closing(database):
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            guarded = "an API key is required" if settings.key is not None else "no API key is required"
+            address = f"http://{host}:{listening.getsockname()[1]}"
+            # After Ctrl-C, uvicorn stops the server and then raises KeyboardInterrupt.
+            with contextlib.suppress(KeyboardInterrupt):
+                say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
+                server(create_app(database, settings)).run(sockets=[listening])
+
+
+def server(app: FastAPI) -> uvicorn.Server:
+    """Return the server of an application. Run it with the listening socket.
+
+    A proxy must limit the connections and requests of each client (docs/serving.md).
+    """
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="none",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the listening socket. Raise an InputError if the address does not exist or is in use."""
+    try:
+        # asyncio sets TCP_NODELAY only on sockets that were created with the protocol number.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen()
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"Cannot serve on {host}, port {port}: {one_line(error)}.",
+            "Choose another address with --host and --port.",
+        ) from error
+    return listening

@@ -1,49 +1,37 @@
-"""The endpoints of the API: parameters, and the functions that read the answers."""
+"""The endpoints of the API: parameters of requests, and the answers, which are documents of `show.view`."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.errors import InputError
-from ciris_scoring.marts import asking
-from ciris_scoring.marts.agent import attribution
-from ciris_scoring.marts.agents import all_agents
-from ciris_scoring.marts.alerts import alerts as read_alerts
-from ciris_scoring.marts.alerts import red_flags as read_red_flags
-from ciris_scoring.marts.evidence import RULES, Deferral, judged_deferrals, read_evidence
-from ciris_scoring.marts.fleet import attention
+from ciris_scoring.kinds.components import COMPONENT_ROWS
+from ciris_scoring.marts.agent import components, non_exempt_traces
+from ciris_scoring.marts.evidence import DEFERRALS, RULES, judged_deferrals, read_evidence
 from ciris_scoring.marts.fleet import scores as read_scores
-from ciris_scoring.marts.history import VerdictPeriod, verdict_periods
-from ciris_scoring.marts.history import histories as read_histories
+from ciris_scoring.marts.history import histories
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import categories as read_categories
-from ciris_scoring.marts.parameters import parameters as read_parameters
-from ciris_scoring.marts.parameters import windows as read_windows
-from ciris_scoring.marts.permissions import Permission, published_permission
-from ciris_scoring.marts.permissions import permissions as read_permissions
 from ciris_scoring.marts.publication import Publication, read_publication
-from ciris_scoring.marts.quality import Issue, issues
-from ciris_scoring.marts.run_state import run_records
 from ciris_scoring.marts.score import Score
-from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
-from ciris_scoring.marts.verdict import verdict as verdict_on
-from ciris_scoring.names import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS
+from ciris_scoring.marts.verdict import AlertKind, RaisedName, VerdictName, verdict
+from ciris_scoring.marts.words import FACTOR_WORDS
+from ciris_scoring.names import EXEMPT_ACTIONS, FACTORS, NON_EXEMPT_ACTIONS
+from ciris_scoring.show import view
 from ciris_scoring.show.api import models
 from ciris_scoring.show.api.answers import CSV, JSON, Answers, preferred
-from ciris_scoring.show.api.columns import Described
-from ciris_scoring.show.api.lens import SORTED_BY, Lens, csv_of, explained, lens_name, name_of, point
-from ciris_scoring.show.api.operations import described, problems
+from ciris_scoring.show.api.models import described, problems
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
+from ciris_scoring.show.formats import json_text, table_text, time_text
+from ciris_scoring.show.view import Chosen, Document
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
@@ -53,26 +41,27 @@ MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 """A time whose offset has a space instead of a plus sign. An unescaped plus sign in a URL means a space."""
-IGNORED = "x-ignored"
-"""Key in a route's `openapi_extra`. Its value is the list of parameters that the server accepts and ignores."""
+LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
+"""Names of components in the lens API by their names in the marts, for components whose two names differ."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
     "decay_rate": "decay_per_day",
     "signal_weight": "w_corroborated",
 }
-QUALITY_DAYS = 14
-ONE_FIELD = "|".join(models.FleetScore.model_fields)
+ORDERS: Mapping[str, Callable[[Score], Any]] = {
+    "composite_score": lambda score: -1.0 if score.capacity_score is None else score.capacity_score,
+    "agent_name": lambda score: score.agent_name or score.agent_id_hash,
+}
+"""Sort keys of the fleet, besides attention."""
 # Components that have evidence, and keys by which the fleet can be sorted.
 if TYPE_CHECKING:
-    Component: TypeAlias = str
-    Sort: TypeAlias = str
+    ComponentName: TypeAlias = str
 else:
-    Component = Literal[tuple(sorted(RULES))]
-    Sort = Literal[tuple(sign + name for name in ("attention", "verdict", *SORTED_BY) for sign in ("", "-"))]
+    ComponentName = Literal[tuple(sorted({*RULES, DEFERRALS}))]
+Sort = Literal["attention", "-attention", "composite_score", "-composite_score", "agent_name", "-agent_name"]
 
 Found = TypeVar("Found")
-Handler = Callable[..., Awaitable[Response]]
 
 router = APIRouter()
 api = APIRouter(prefix="/api/v1", tags=["scoring"])
@@ -102,19 +91,28 @@ After = Annotated[
 ]
 AskedWindow = Annotated[
     int | None,
-    Query(ge=1, le=10_000, description="Published window in days. The default is the shortest.", examples=[7]),
+    Query(
+        ge=1,
+        le=10_000,
+        description="Published window in days. The default is that of the first permission.",
+        examples=[7],
+    ),
 ]
 AskedThreshold = Annotated[
     float | None,
-    Query(ge=0, le=1, description="Required steady score. The default is that of the published verdicts."),
+    Query(ge=0, le=1, description="Required steady score. The default is that of the permission."),
 ]
 AskedPermission = Annotated[
     str | None,
     Query(
-        description="Name of a permission, which decides threshold and window. Without it, the first permission with "
-        "the requested window decides the threshold.",
+        description="Name of a permission, which decides threshold and window. The default is the first permission "
+        "with the requested threshold and window.",
         max_length=200,
     ),
+]
+Format = Annotated[
+    Literal["json", "csv"] | None,
+    Query(alias="format", description="Format of the answer. By default the header `Accept` decides."),
 ]
 
 
@@ -128,25 +126,19 @@ TheAnswers = Annotated[Answers, Depends(_answers)]
 
 async def acceptable(request: Request) -> None:
     """Refuse requests whose Accept header does not name a media type of the answer."""
-    offered = _offered(request.scope["route"])
-    if preferred(request.headers.get("accept"), offered) is None:
+    offered = list(request.scope["route"].responses[200]["content"])
+    accept = request.headers.get("accept")
+    if request.query_params.get("format") is None and preferred(accept, offered) is None:
         raise Problem("not-acceptable", f"The answer can be {' or '.join(offered)}.", allowed=offered)
 
 
-def _offered(route: Any) -> list[str]:
-    return list(route.responses[200]["content"])
-
-
 async def known_parameters(request: Request) -> None:
-    """Refuse unknown query parameters. Names that begin with "_" are allowed, because clients add them to avoid
-    caches."""
-    route = request.scope["route"]
-    dependants = [route.dependant]
+    """Refuse unknown query parameters."""
+    dependants = [request.scope["route"].dependant]
     for dependant in dependants:
         dependants += dependant.dependencies
     known = [field.alias for dependant in dependants for field in dependant.query_params]
-    known += (route.openapi_extra or {}).get(IGNORED, ())
-    unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
+    unknown = [name for name in request.query_params if name not in known]
     if unknown:
         there_are = f"there are {', '.join(known)}" if known else "there is none"
         message = f"is not a parameter here; {there_are}."
@@ -160,8 +152,7 @@ async def known_parameters(request: Request) -> None:
 
 def _next(request: Request, **more: str | int) -> str:
     """Return the URL of the next page, relative to the URL of the requested page."""
-    asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
-    return f"?{urlencode({**asked, **more})}"
+    return f"?{urlencode({**request.query_params, **more})}"
 
 
 @dataclass(frozen=True)
@@ -180,7 +171,7 @@ class Page:
         """Return the requested part of a list."""
         return list(found[self.offset : None if self.limit is None else self.offset + self.limit])
 
-    def members(self, request: Request, *lists: Sequence[object]) -> dict[str, Any]:
+    def members(self, request: Request, *lists: Sequence[object]) -> Document:
         """Return the members of an answer that describe the requested part; `next` is None on the last page."""
         end = None if self.limit is None else self.offset + self.limit
         following = None if end is None or end >= max(map(len, lists)) else _next(request, offset=end)
@@ -207,7 +198,7 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for scores. A window of None means the shortest window, an as-of of None the newest."""
+    """A request for scores. A window of None means that of the permission, an as-of of None the newest."""
 
     request: Request
     answers: Answers
@@ -215,49 +206,35 @@ class Asked:
     window_days: int | None
     as_of: datetime | None
 
-    async def answer(self, build: Callable[[Lens], models.Answer], rows: str = "", *, as_csv: bool = False) -> Response:
+    async def answer(self, build: Callable[[Marts], Document], rows: str = "", form: str | None = None) -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
-        :param build: function that creates the answer. The publication that it reads may be newer than `publication`.
-        :param rows: name of the list that is the answer if `Accept` prefers CSV.
-        :param as_csv: answer with CSV, whatever `Accept` prefers.
+        :param rows: name of the list that is the answer as CSV.
+        :param form: requested format; None for that which `Accept` prefers.
         """
-        if rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV:
-            as_csv = True
+        accept = self.request.headers.get("accept")
+        as_csv = bool(rows) and (form == "csv" if form else preferred(accept, (JSON, CSV)) == CSV)
 
-        def of_one_publication(marts: Marts) -> models.Answer | bytes:
-            cache = self.answers.cache()
-            answer = build(Lens(marts, read_publication(marts), cache, self.window_days, self.as_of))
-            return csv_of(answer, rows).encode() if as_csv else answer
+        def text(marts: Marts) -> str:
+            document = build(marts)
+            return table_text(document[rows]) if as_csv else json_text(document, indent=None)
 
         media_type = f"{CSV}; charset=utf-8" if as_csv else JSON
-        return await self.answers.answer(self.request, self.publication, of_one_publication, media_type)
+        return await self.answers.answer(self.request, self.publication, text, media_type)
 
-    async def listing(
-        self, model: type[models.Answer], read: Callable[[Lens], Sequence[Any] | None], page: Page
-    ) -> Response:
-        """Return an answer with one page of rows.
+    def chosen(self, marts: Marts, threshold: float | None = None, permission: str | None = None) -> Chosen:
+        """Look up what is asked for."""
+        return view.choose(marts, self.window_days, self.as_of, threshold, permission)
 
-        :param read: function that reads all rows. It returns None if the role of the server may not read them.
-        """
-        members, total = models.LISTS[model]
-
-        def build(lens: Lens) -> models.Answer:
-            found = read(lens)
-            if found is None:
-                raise Problem("no-right", "The role of the server has no right to read this mart.")
-            return model.model_validate(
-                {
-                    "as_of": lens.shown_as_of,
-                    "window_days": lens.window_days,
-                    total: len(found),
-                    members: page.of(found),
-                    **page.members(self.request, found),
-                    "cache": lens.cache,
-                }
-            )
-
-        return await self.answer(build, members)
+    def of_agent(self, marts: Marts, text: str) -> tuple[Score, Document]:
+        """Return the score of the agent that a text identifies, and the members of an answer about the agent."""
+        _, score, note = view.choose_agent(marts, text, self.window_days, self.as_of)
+        return score, {
+            "agent_id_hash": score.agent_id_hash,
+            "agent_name": score.agent_name or score.agent_id_hash,
+            "agent_note": note,
+            "window_days": score.window_days,
+        }
 
 
 async def _asked(
@@ -269,13 +246,60 @@ async def _asked(
 TheAsked = Annotated[Asked, Depends(_asked)]
 
 
-def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
-    """Return a score of the agent that a text identifies, and a note about agents that had its name before. The as-of
-    is the requested one or, by default, the agent's newest."""
-    agent, note = asking.agent(lens.marts, asked)
-    window_days, _, at = asking.score_as_of(lens.marts, agent, lens.window_days, lens.as_of)
-    [found] = read_scores(lens.marts, at, window_days, agent_id_hash=agent.agent_id_hash, raised_at=lens.shown_as_of)
-    return found, note
+# --- the names of the lens API ---------------------------------------------------------------------------------------
+
+
+def in_lens(document: Document) -> Document:
+    """Add the names of the lens API to a score. Clients of the lens expect a text as name."""
+    name = document["agent_name"] or document["agent_id_hash"]
+    return {**document, "agent_name": name, "composite_score": document["capacity_score"]}
+
+
+def with_factors(marts: Marts, documents: Sequence[Document]) -> list[Document]:
+    """Add the names, factors and metadata of the lens API to scores of one as-of and window."""
+    if not documents:
+        return []
+    hashes = [one["agent_id_hash"] for one in documents]
+    key = (marts, hashes, documents[0]["as_of"], documents[0]["window_days"])
+    parts: dict[tuple[str, str], dict[str, float | None]] = {}
+    for part in components(*key):
+        name = LENS_NAMES.get(part.component, part.component)
+        parts.setdefault((part.agent_id_hash, part.factor), {})[name] = part.component_value
+    non_exempt = non_exempt_traces(*key)
+    return [
+        in_lens(one)
+        | {
+            "factors": {
+                name: {
+                    "score": value,
+                    "components": parts.get((one["agent_id_hash"], name), {}),
+                    "trace_count": one["n_traces"],
+                    "confidence": one["confidence"],
+                }
+                for name, value in view.factors_of(one).items()
+            },
+            "metadata": {
+                "window_start": one["window_start"],
+                "window_end": one["as_of"],
+                "total_traces": one["n_traces"],
+                "non_exempt_traces": non_exempt.get(one["agent_id_hash"], 0),
+            },
+        }
+        for one in documents
+    ]
+
+
+def explained(document: Document) -> Document:
+    """Add the name, formula and description of each factor, and the non-exempt actions."""
+    for name, words in FACTOR_WORDS.items():
+        document["factors"][name] |= {
+            "name": words.name,
+            "formula": words.formula,
+            "description": words.description,
+            **({"notes": list(words.notes)} if words.notes else {}),
+        }
+    document["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
+    return document
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -291,104 +315,92 @@ async def fleet(
     page: ThePage,
     category: Annotated[models.Category | None, Query(description="Return only agents of this category.")] = None,
     status: Annotated[models.Status | None, Query(description="Return only agents with this status.")] = None,
-    verdict: Annotated[VerdictName | None, Query(description="Return only agents with this verdict.")] = None,
+    verdict_name: Annotated[
+        VerdictName | None, Query(alias="verdict", description="Return only agents with this verdict.")
+    ] = None,
     raised: Annotated[RaisedName | None, Query(description="Return only agents with this alert or red flag.")] = None,
     threshold: AskedThreshold = None,
     permission: AskedPermission = None,
     sort: Annotated[
         Sort,
         Query(
-            description="Field by which `agents` is sorted. A minus before it means descending. attention: in the "
-            "order of the fleet's page, which begins with the agents that need attention most. verdict: the most "
-            "urgent first."
+            description="Order of `agents`. A minus before it means descending. attention: the order of the fleet's "
+            "page, which begins with the agents that need attention most."
         ),
     ] = "-composite_score",
-    fields: Annotated[
-        str | None,
-        Query(
-            description="Members of each item of `agents`, separated by commas. By default, all.",
-            examples=["agent_name,verdict,capacity_score_steady,change"],
-        ),
-        WithJsonSchema({"type": "string", "pattern": f"^({ONE_FIELD})(,({ONE_FIELD}))*$"}),
-    ] = None,
-    form: Annotated[
-        Literal["json", "csv"] | None,
-        Query(alias="format", description="Format of the answer. By default the header `Accept` decides."),
-    ] = None,
+    form: Format = None,
 ) -> Response:
-    """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
+    """The document of the fleet at an as-of.
 
     `agents` lists the agents with a score, and silent agents with the status no_traces. `unscored` lists the other
-    agents without a score, with the number of traces that each agent lacks. `limit` and `offset` apply to both lists.
-    The CSV has the rows of `agents`.
+    agents without a score. `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
     """
-    known = list(models.FleetScore.model_fields)
-    wanted = known if fields is None else fields.split(",")
-    if unknown := [name for name in wanted if name not in known]:
-        message = f"names unknown members: {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; see `allowed`."
-        raise bad_parameter("fields", message, allowed=known)
 
     def fits(score: Score, threshold: float | None) -> bool:
         return (
             (score.capacity_score is not None or score.is_silent)
             and category in (None, score.category)
             and status in (None, score.score_status)
-            and (verdict is None or verdict_on(score, threshold).verdict == verdict)
+            and (verdict_name is None or verdict(score, threshold).verdict == verdict_name)
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
-    def build(lens: Lens) -> models.Fleet:
-        lens = lens.deciding(threshold, permission)
-        at = lens.fleet_as_of
-        scores = read_scores(lens.marts, at, lens.window_days) if at else []
-        fitting = [score for score in scores if fits(score, lens.threshold)]
-        chosen = sorted(fitting, key=lambda score: score.agent_id_hash)
-        by = sort.removeprefix("-")
-        judging: dict[str, Callable[[Score], Any]] = {
-            "attention": lambda score: attention(score, lens.threshold),
-            "verdict": lambda score: VERDICTS.index(verdict_on(score, lens.threshold).verdict),
+    def build(marts: Marts) -> Document:
+        chosen = asked.chosen(marts, threshold, permission)
+        scores = view.fleet_scores(marts, chosen)
+        fitting = [score for score in scores if fits(score, chosen.permission.threshold)]
+        if by := ORDERS.get(sort.removeprefix("-")):
+            fitting.sort(key=lambda score: score.agent_id_hash)
+            fitting.sort(key=by, reverse=sort.startswith("-"))
+        elif sort.startswith("-"):
+            fitting.reverse()
+        document = view.fleet_document(marts, chosen, scores, page.of(fitting), days=DEFAULT_DAYS)
+        having = {score.agent_id_hash: score for score in scores}
+        unscored = [
+            one
+            for one in document["unscored"]
+            if category is None
+            and status in (None, one["score_status"])
+            and _unscored_fits(having.get(one["agent_id_hash"]), verdict_name, raised, chosen)
+        ]
+        counts = document["fleet"] or {}
+        return document | {
+            "timestamp": datetime.now(UTC),
+            "agent_count": len(document["agents"]),
+            "total_agent_count": len(fitting),
+            **page.members(asked.request, fitting, unscored),
+            "agents": with_factors(marts, document["agents"]),
+            "total_unscored_count": len(unscored),
+            "unscored": page.of(unscored),
+            "summary": {name: counts.get(f"n_{name}", 0) for name in models.Summary.model_fields},
         }
-        chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
-        unscored = []
-        if category is None:
-            verdicts = {score.agent_id_hash: verdict_on(score, lens.threshold).verdict for score in scores}
-            without = lens.unscored(at, raised, lambda agent: verdict in (None, verdicts.get(agent, "wait")))
-            unscored = [agent for agent in without if status in (None, agent.score_status)]
-        agents = [models.FleetScore.model_validate(members) for members in lens.members(page.of(chosen))]
-        for agent in agents:
-            agent.model_fields_set.intersection_update(wanted)
-        return models.Fleet(
-            timestamp=datetime.now(UTC),
-            as_of=at,
-            window_days=lens.window_days,
-            agent_count=len(agents),
-            total_agent_count=len(chosen),
-            **page.members(asked.request, chosen, unscored),
-            agents=agents,
-            total_unscored_count=len(unscored),
-            unscored=page.of(unscored),
-            summary=lens.summary(at, scores),
-            cache=lens.cache,
-        )
 
-    return await asked.answer(build, "agents", as_csv=form == "csv")
+    return await asked.answer(build, "agents", form)
+
+
+def _unscored_fits(score: Score | None, verdict_name: str | None, raised: str | None, chosen: Chosen) -> bool:
+    """Return whether the filters fit an agent without a score, which may have a row with too few traces."""
+    if score is None:
+        return raised is None and verdict_name in (None, "wait")
+    names = {one.name for one in score.raised}
+    found = verdict(score, chosen.permission.threshold).verdict
+    return verdict_name in (None, found) and (raised is None or raised in names)
 
 
 @api.get(
     "/scoring/capacity/{agent_id:path}",
     summary="The score of an agent",
-    **described("capacity", models.Score, problems(404, 409)),
+    **described("capacity", models.Capacity, problems(404, 409)),
 )
 async def capacity(
     agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None, permission: AskedPermission = None
 ) -> Response:
     """Score and verdict of an agent at an as-of. An agent that is called `fleet` is found only by its hash."""
 
-    def build(lens: Lens) -> models.Score:
-        lens = lens.deciding(threshold, permission)
-        score, note = _score(lens, agent_id)
-        [members] = lens.members([score])
-        return models.Score.model_validate({**members, "agent_note": note, "cache": lens.cache})
+    def build(marts: Marts) -> Document:
+        chosen, score, note = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
+        [document] = with_factors(marts, [view.of_score(score, chosen.permission)])
+        return document | {"agent_note": note}
 
     return await asked.answer(build)
 
@@ -396,24 +408,17 @@ async def capacity(
 @api.get(
     "/scoring/factors/{agent_id:path}",
     summary="The factors of a score",
-    **described("factors", models.FactorsAnswer, problems(404, 409)),
+    **described("factors", models.Factors, problems(404, 409)),
 )
 async def factors(
     agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None, permission: AskedPermission = None
 ) -> Response:
-    """The five factors of an agent's score: formulas, components, and the largest losses."""
+    """The document of an agent: the five factors of its score, components, losses, changes and history."""
 
-    def build(lens: Lens) -> models.FactorsAnswer:
-        lens = lens.deciding(threshold, permission)
-        score, note = _score(lens, agent_id)
-        [members] = lens.members([score])
-        loss_components = [
-            replace(one, loss_component=lens_name(one.loss_component))
-            for one in attribution(lens.marts, [score.agent_id_hash], score.as_of, score.window_days)
-        ]
-        said = {"words": score.cause, "loss_components": loss_components}
-        found = {**explained(members), "agent_note": note, "weighs_most": said, "cache": lens.cache}
-        return models.FactorsAnswer.model_validate(found)
+    def build(marts: Marts) -> Document:
+        chosen, score, note = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
+        [document] = with_factors(marts, view.agent_documents(marts, [score], chosen, days=DEFAULT_DAYS))
+        return explained(document) | {"agent_note": note}
 
     return await asked.answer(build)
 
@@ -476,40 +481,36 @@ async def history(
         Literal["daily", "hourly"],
         Query(description="daily: as-ofs at midnight UTC; hourly: all published as-ofs."),
     ] = "daily",
+    form: Format = None,
 ) -> Response:
-    """Scores of an agent over time, each with its five factors. The answer is CSV if `Accept` prefers text/csv."""
+    """Scores of an agent over time, each with its five factors."""
     asked = await _asked(request, answers, window_days)
     asked_span = time_asked("from", first), time_asked("to", last)
 
-    def build(lens: Lens) -> models.History:
-        begin, end, whole = _span(lens.publication, days, *asked_span)
-        score, note = _score(lens, agent_id)
-        key = (lens.marts, [score.agent_id_hash], score.window_days)
+    def build(marts: Marts) -> Document:
+        begin, end, whole = _span(read_publication(marts), days, *asked_span)
+        score, of_agent = asked.of_agent(marts, agent_id)
+        key = (marts, [score.agent_id_hash], score.window_days)
         daily_at = MIDNIGHT if interval == "daily" else None
-        points = read_histories(*key, first=begin, last=end, daily_at=daily_at)
-        return models.History.model_validate(
-            {
-                "agent_id_hash": score.agent_id_hash,
-                "agent_name": name_of(score),
-                "agent_note": note,
-                "window_days": score.window_days,
-                "period_days": -((begin - end) // timedelta(days=1)),
-                "from_": begin,
-                "to": end,
-                "interval": interval,
-                "current_as_of": score.as_of,
-                "current_score": score.capacity_score,
-                "current_category": score.category,
-                "history": [point(row) for row in points[score.agent_id_hash]],
-                "next": None
-                if end >= whole
-                else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
-                "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
-                "cache": lens.cache,
-            }
-        )
+        points = histories(*key, first=begin, last=end, daily_at=daily_at)[score.agent_id_hash]
+        return of_agent | {
+            "period_days": -((begin - end) // timedelta(days=1)),
+            "from": begin,
+            "to": end,
+            "interval": interval,
+            "current_as_of": score.as_of,
+            "current_score": score.capacity_score,
+            "current_category": score.category,
+            "history": [_point(asdict(one)) for one in points],
+            "next": None if end >= whole else _next(request, **{"from": time_text(end + timedelta(seconds=1))}),
+            "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
+        }
 
-    return await asked.answer(build, "history")
+    return await asked.answer(build, "history", form)
+
+
+def _point(row: Document) -> Document:
+    return in_lens(row) | {"factors": {name: row[column] for name, column in FACTORS.items()}}
 
 
 # --- alerts and parameters --------------------------------------------------------------------------------------------
@@ -530,156 +531,68 @@ async def alerts(
     verdict_threshold: AskedThreshold = None,
     permission: AskedPermission = None,
 ) -> Response:
-    """Agents below a threshold, the lowest score first, and alerts of the window at the as-of, critical ones first.
+    """Agents below a threshold, the lowest score first, and alerts and red flags at the as-of.
 
-    `kind` and `severity` filter the alerts. `limit` and `offset` apply to both lists.
+    `kind` and `severity` filter the alerts. `limit` and `offset` apply to `agents` and `alerts`.
     """
 
-    def build(lens: Lens) -> models.Alerts:
-        most = lens.publication.low_capacity_threshold if threshold is None else threshold
-        lens = lens.deciding(verdict_threshold, permission)
-        at = lens.fleet_as_of
-        below = lens.below(most, at)
-        found = [
-            alert
-            for alert in (read_alerts(lens.marts, at, lens.window_days) if at else [])
-            if kind in (None, alert.kind) and severity in (None, alert.severity)
-        ]
-        agents = page.of(below)
-        return models.Alerts(
-            timestamp=datetime.now(UTC),
-            as_of=at,
-            threshold=most,
-            window_days=lens.window_days,
-            alert_count=len(agents),
-            total_agent_count=len(below),
-            agents=agents,
-            total_alert_count=len(found),
-            **page.members(asked.request, below, found),
-            alerts=[
-                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page.of(found)
+    def build(marts: Marts) -> Document:
+        publication = read_publication(marts)
+        most = publication.low_capacity_threshold if threshold is None else threshold
+        chosen = asked.chosen(marts, verdict_threshold, permission)
+        at = chosen.as_of
+        below = read_scores(marts, at, chosen.window_days, below=most) if at else []
+        raised = view.raised_document(marts, chosen)
+        found = [one for one in raised["alerts"] if kind in (None, one["kind"]) and severity in (None, one["severity"])]
+        shown_scores = page.of(below)
+        hashes = [score.agent_id_hash for score in shown_scores]
+        non_exempt = non_exempt_traces(marts, hashes, at, chosen.window_days) if at else {}
+        return raised | {
+            "timestamp": datetime.now(UTC),
+            "permission": chosen.permission.name,
+            "threshold": most,
+            "alert_count": len(shown_scores),
+            "total_agent_count": len(below),
+            "agents": [
+                in_lens(view.of_score(score, chosen.permission))
+                | {"non_exempt_traces": non_exempt.get(score.agent_id_hash, 0)}
+                for score in shown_scores
             ],
-            cache=lens.cache,
-        )
+            "total_alert_count": len(found),
+            **page.members(asked.request, below, found),
+            "alerts": page.of(found),
+        }
 
     return await asked.answer(build)
-
-
-def _listed(path: str, name: str, model: type[models.Answer], *statuses: int) -> Callable[[Handler], Handler]:
-    """Return the decorator of an endpoint that lists rows, also as CSV."""
-    summary = name.replace("_", " ").capitalize()
-    return api.get(f"/scoring/{path}", summary=summary, **described(name, model, problems(*statuses), csv=True))
-
-
-@_listed("red-flags", "red_flags", models.RedFlags, 404)
-async def red_flags(
-    asked: TheAsked,
-    page: ThePage,
-    red_flag: Annotated[RedFlagName | None, Query(description="Return only this red flag.")] = None,
-) -> Response:
-    """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
-
-    def read(lens: Lens) -> list[Any]:
-        at = lens.fleet_as_of
-        return [
-            {**asdict(one), "agent_name": name_of(one)}
-            for one in (read_red_flags(lens.marts, at, lens.window_days) if at else [])
-            if red_flag in (None, one.red_flag)
-        ]
-
-    return await asked.listing(models.RedFlags, read, page)
-
-
-@_listed("agents", "agents", models.Agents)
-async def agents(asked: TheAsked, page: ThePage) -> Response:
-    """All agents that have sent traces, with their names and the times of their traces."""
-    return await asked.listing(models.Agents, lambda lens: all_agents(lens.marts), page)
-
-
-@_listed("runs", "runs", models.Runs)
-async def runs(asked: TheAsked, page: ThePage) -> Response:
-    """The log of runs, the newest first."""
-    return await asked.listing(models.Runs, lambda lens: run_records(lens.marts, DEEPEST), page)
-
-
-@_listed("data-quality", "data_quality", models.DataQuality)
-async def data_quality(asked: TheAsked, page: ThePage) -> Response:
-    """Input rows that were repaired, set aside or refused: counts over all days, and for each of the last 14 days."""
-
-    def read(lens: Lens) -> list[Issue] | None:
-        at = lens.shown_as_of or datetime.now(UTC)
-        return issues(lens.marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
-
-    return await asked.listing(models.DataQuality, read, page)
-
-
-@_listed("permissions", "permissions", models.Permissions)
-async def permissions(asked: TheAsked, page: ThePage) -> Response:
-    """The permissions in permissions.csv or, without this file, the permission that the published verdicts are
-    about."""
-
-    def read(lens: Lens) -> list[Permission]:
-        found = read_permissions(lens.marts)
-        return found or [published_permission(lens.marts, lens.publication.window_days[0])]
-
-    return await asked.listing(models.Permissions, read, page)
-
-
-@_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)
-async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
-    """Verdicts of an agent with the time ranges in which each was published, the newest first."""
-
-    def read(lens: Lens) -> list[VerdictPeriod]:
-        agent, _ = asking.agent(lens.marts, agent_id)
-        return verdict_periods(lens.marts, agent.agent_id_hash, lens.window_days)
-
-    return await asked.listing(models.VerdictHistory, read, page)
-
-
-@_listed("deferrals/{agent_id:path}", "deferrals", models.Deferrals, 404, 409)
-async def deferrals(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
-    """Deferrals from which the component q_deferral of a score is computed, the lowest value first."""
-
-    def read(lens: Lens) -> list[Deferral]:
-        score, _ = _score(lens, agent_id)
-        return judged_deferrals(lens.marts, score.agent_id_hash, score.as_of, score.window_start)
-
-    return await asked.listing(models.Deferrals, read, page)
 
 
 @api.get("/scoring/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """Parameters, categories and windows that scores are computed with."""
 
-    def build(marts: Marts) -> models.Parameters:
+    def build(marts: Marts) -> str:
         publication = read_publication(marts)
-        published = read_parameters(marts)
-        values = {parameter.parameter_name: parameter.parameter_value for parameter in published}
-        categories = read_categories(marts)
-        windows = read_windows(marts)
-        cache = answers.cache()
-        return models.Parameters.model_validate(
+        found = view.parameters_document(marts)
+        values = {one["parameter_name"]: one["parameter_value"] for one in found["parameters"]}
+        shortest = found["windows"][0]
+        return json_text(
             {
                 "parameters": {
-                    **{theirs: values[ours] for theirs, ours in LENS_PARAMETERS.items()},
+                    **{theirs: float(values[ours]) for theirs, ours in LENS_PARAMETERS.items()},
                     "min_traces": publication.min_traces,
-                    "default_window_days": windows[0].window_days,
-                    "baseline_window_days": windows[0].baseline_days,
-                    "coherence_window_days": windows[0].coherence_days,
+                    "default_window_days": shortest["window_days"],
+                    "baseline_window_days": shortest["baseline_days"],
+                    "coherence_window_days": shortest["coherence_days"],
                 },
                 "parameter_set_id": publication.parameter_set_id,
-                "published": published,
+                "published": found["parameters"],
                 "non_exempt_actions": NON_EXEMPT_ACTIONS,
                 "exempt_actions": EXEMPT_ACTIONS,
-                "categories": {category.category: category.guidance for category in categories},
-                "category_bounds": categories,
-                "windows": windows,
-                "rate_limit": {
-                    "requests_per_minute": answers.settings.requests_per_minute,
-                    "cache_ttl_seconds": cache.ttl_seconds,
-                },
-                "cache": cache,
-            }
+                "categories": {one["category"]: one["guidance"] for one in found["categories"]},
+                "category_bounds": found["categories"],
+                "windows": found["windows"],
+            },
+            indent=None,
         )
 
     return await answers.answer(request, await answers.publication(), build)
@@ -697,38 +610,50 @@ async def evidence(
     agent_id: AgentId,
     asked: TheAsked,
     component: Annotated[
-        Component,
+        ComponentName,
         Query(
-            description="Name of the component in the marts. No single trace lowers delta_drift or ece. For "
-            "q_deferral, the endpoint `deferrals` lists the deferrals.",
+            description="Name of the component in the marts. No single trace lowers delta_drift or ece.",
             examples=["i_chain"],
         ),
     ],
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of traces in the answer.")] = 100,
+    limit: Annotated[
+        int | None,
+        Query(ge=1, le=1000, description="Maximum number of traces. By default 100, and all as CSV."),
+    ] = None,
+    form: Format = None,
 ) -> Response:
-    """Traces that lowered a component of a score, the newest first."""
+    """Traces that lowered a component of a score, the newest first, or the deferrals behind q_deferral.
 
-    def build(lens: Lens) -> models.Evidence:
-        score, note = _score(lens, agent_id)
-        key = (score.agent_id_hash, score.as_of, score.window_start)
-        traces = read_evidence(lens.marts, component, *key, after=after, limit=limit + 1)
-        page = traces[:limit]
-        return models.Evidence(
-            agent_id_hash=score.agent_id_hash,
-            agent_name=name_of(score),
-            agent_note=note,
-            as_of=score.as_of,
-            window_days=score.window_days,
-            window_start=score.window_start,
-            component=component,
-            lowered_by_unit=RULES[component].unit,
-            traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
-            next=_next(asked.request, after=page[-1].key) if len(traces) > limit else None,
-            cache=lens.cache,
-        )
+    The CSV has the traces, or for q_deferral the deferrals.
+    """
+    accept = asked.request.headers.get("accept")
+    is_csv = form == "csv" if form else preferred(accept, (JSON, CSV)) == CSV
+    most = limit or (DEEPEST if is_csv else 100)
 
-    return await asked.answer(build, "traces")
+    def build(marts: Marts) -> Document:
+        score, of_agent = asked.of_agent(marts, agent_id)
+        key = (marts, score.agent_id_hash, score.as_of, score.window_start)
+        is_deferral = component == DEFERRALS
+        deferrals = list(map(asdict, judged_deferrals(*key))) if is_deferral else []
+        traces = [] if is_deferral else read_evidence(key[0], component, *key[1:], after=after, limit=most + 1)
+        page = [view.of_trace(one) for one in traces[:most]]
+        of_row = of_agent | {"as_of": score.as_of}
+        return {
+            **of_row,
+            "window_start": score.window_start,
+            "component": component,
+            "lowered_by_unit": "deferrals" if is_deferral else RULES[component].unit,
+            "traces": page,
+            "deferrals": deferrals,
+            "next": _next(asked.request, after=traces[most - 1].key) if len(traces) > most else None,
+            "rows": [of_row | one for one in (deferrals if is_deferral else page)],
+        }
+
+    def without_rows(marts: Marts) -> Document:
+        return {name: value for name, value in build(marts).items() if name != "rows"}
+
+    return await asked.answer(build if is_csv else without_rows, "rows", "csv" if is_csv else "json")
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------
@@ -737,7 +662,7 @@ async def evidence(
 @router.get("/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {}))
 async def healthz() -> Response:
     """Whether the process runs. The endpoint does not need a key."""
-    return _unkept(models.Health(status="ok"))
+    return _unkept({"status": "ok"})
 
 
 @router.get(
@@ -757,35 +682,18 @@ async def readyz(answers: TheAnswers) -> Response:
     publication = await run_in_threadpool(answers.read, read)
     as_of = publication.as_of
     return _unkept(
-        models.Ready(
-            status="ready",
-            as_of=as_of,
-            as_of_age_seconds=None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
-            scored_at=publication.scored_at,
-            parameter_set_id=publication.parameter_set_id,
-        )
+        {
+            "status": "ready",
+            "as_of": as_of,
+            "as_of_age_seconds": None if as_of is None else (datetime.now(UTC) - as_of).total_seconds(),
+            "scored_at": publication.scored_at,
+            "parameter_set_id": publication.parameter_set_id,
+        }
     )
 
 
-def _unkept(answer: Described) -> Response:
-    return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
-
-
-@api.get("", summary="The endpoints", **described("index", models.Index, problems()))
-@api.get("/scoring", summary="The endpoints", **described("scoring_index", models.Index, problems()))
-async def index(request: Request) -> Response:
-    """The endpoints of the API, each with its content and media types."""
-    endpoints = [
-        models.Endpoint(
-            path=route.path.replace(":path}", "}"),
-            summary=route.summary or "",
-            description=route.description,
-            media_types=_offered(route),
-        )
-        for route in api.routes
-        if isinstance(route, APIRoute) and route.path.startswith(request.scope["route"].path)
-    ]
-    return _unkept(models.Index(documentation="/openapi.json", endpoints=endpoints))
+def _unkept(document: Mapping[str, Any]) -> Response:
+    return Response(json_text(document, indent=None), media_type=JSON, headers={"Cache-Control": "no-store"})
 
 
 router.include_router(api, dependencies=[Depends(acceptable)])

@@ -1,77 +1,117 @@
-"""Models of the answers, with their descriptions in the OpenAPI document.
+"""Models of the answers, which describe them in the OpenAPI document of the API.
 
-Names and nesting are those of the CIRIS lens API.
+Types come from the rows in `ciris_scoring.marts`, descriptions from models/marts/_marts__models.yml and from
+`view.MEMBERS`. The answers of the specification's five endpoints also have the names of the CIRIS lens API.
 """
 
-from datetime import date
-from typing import Annotated, Any, Generic, Literal, TypeVar
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields as dataclass_fields
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from ciris_scoring.kinds import ALERTS, FLAGS
-from ciris_scoring.marts import agent, agents, alerts, evidence, history, run_state, score
+from ciris_scoring.marts import agent, agents, alerts, evidence, fleet, history, score
 from ciris_scoring.marts import parameters as marts_parameters
+from ciris_scoring.marts.marts import described_marts
 from ciris_scoring.marts.verdict import VerdictName
-from ciris_scoring.names import FACTORS
-from ciris_scoring.show.api.columns import Described, Moment, of_row
+from ciris_scoring.paths import own_project
+from ciris_scoring.show.api.answers import CSV, JSON
+from ciris_scoring.show.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES
+from ciris_scoring.show.view import MEMBERS, NOT_SHOWN
 
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
 Status = Literal["final", "provisional", "insufficient_data", "no_traces"]
-Severity = Literal["critical", "warning", "red_flag"]
-Confidence = Literal["insufficient", "low", "medium", "high"]
-
-Hash = Annotated[str, Field(description="Id of the agent; changes with its key.", examples=["4107c26fee8baae4"])]
-Name = Annotated[str, Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])]
-Note = Annotated[str | None, Field(description="Agents that once had the requested name; null if none.")]
-Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
-Since = Annotated[
-    Moment | None,
-    Field(
-        description="First as-of of the uninterrupted time in which it has been raised; null if it began at the "
-        "oldest as-of, or 400 or more as-ofs ago."
-    ),
+Moment = Annotated[
+    datetime,
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-06-15T00:00:00Z"]}),
 ]
-Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
-AsOf = Annotated[Moment, Field(description="As-of (UTC) of the score: only traces before it count.")]
-AsOfShown = Annotated[Moment | None, Field(description="As-of (UTC); null if no score is published.")]
-WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
-Timestamp = Annotated[Moment, Field(description="Time when this answer was made (UTC).")]
+Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
+TYPES: Mapping[Any, Any] = {datetime: Moment, datetime | None: Moment | None}
+OF_COLUMNS: Mapping[str, Any] = {
+    "category": Category | None,
+    "score_status": Status,
+    "confidence": Literal["insufficient", "low", "medium", "high"],
+    "weakest_factor": FactorName | None,
+}
+DOC = re.compile(r"\{% docs (\w+) %\}\s*(.*?)\s*\{% enddocs %\}", re.DOTALL)
+REFERENCE = re.compile(r"\{\{ doc\('(\w+)'\) \}\}")
 
 
-class Cache(Described):
-    """Whether the answer was made for this request or an earlier one."""
-
-    cached: bool = Field(description="Whether the answer was made for an earlier request.")
-    ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
+# --- descriptions ----------------------------------------------------------------------------------------------------
 
 
-class Answer(Described):
-    """Base class of answers that are built once per publication and cached."""
-
-    cache: Cache = Field(description="Whether the answer was made for this request or an earlier one.")
-
-
-class Paged(Answer):
-    """Base class of answers with lists."""
-
-    as_of: AsOfShown
-    window_days: WindowDays
-    offset: int = Field(description="Number of items skipped at the start of each list.")
-    limit: int | None = Field(description="Maximum length of each list; null for all.")
-    next: Next
+@cache
+def descriptions() -> dict[str, dict[str, str]]:
+    """Return the description of each column by mart and name."""
+    models = own_project() / "models"
+    docs = {name: text for file in models.glob("*.md") for name, text in DOC.findall(file.read_text("utf-8"))}
+    return {
+        mart["name"]: {
+            column["name"]: " ".join(REFERENCE.sub(lambda found: docs[found[1]], column["description"]).split())
+            for column in mart["columns"]
+        }
+        for mart in described_marts()
+    }
 
 
-class FactorScore(Described):
-    """A factor of a score."""
-
-    score: Share | None = Field(description="Value of the factor, higher is better; null without a trace.")
-    components: dict[str, float | None] = Field(
-        description="Components of the factor, and the values that they are computed from; null if not measured."
+def description(marts: Iterable[str], member: str) -> str:
+    """Return the description of a member: of a column of the first mart that has it, or else of a document."""
+    return (
+        next((descriptions()[mart][member] for mart in marts if member in descriptions()[mart]), MEMBERS.get(member))
+        or ""
     )
-    trace_count: int = Field(description="Number of traces in the window.")
-    confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
+
+
+class Described(BaseModel):
+    """Base class of all models of the API. Members that the model does not define are not allowed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+Model = TypeVar("Model", bound=Described)
+
+
+def of_row(row: type, *marts: str, without: Iterable[str] = ()) -> Callable[[type[Model]], type[Model]]:
+    """Return a decorator that adds the fields of a row's class to a model, except fields that the model defines.
+
+    :param marts: marts that describe the fields, in order of precedence.
+    """
+
+    def add(model: type[Model]) -> type[Model]:
+        hints = get_type_hints(row)
+        names = [one.name for one in dataclass_fields(row) if one.name not in {*model.model_fields, *without}]
+        added: dict[str, Any] = {
+            name: (
+                OF_COLUMNS.get(name, TYPES.get(hints[name], hints[name])),
+                Field(description=description(marts, name)),
+            )
+            for name in names
+        }
+        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **added)
+
+    return add
+
+
+def member(name: str) -> Any:
+    """Return the field of a member that `view.MEMBERS` describes."""
+    return Field(description=MEMBERS[name])
+
+
+# --- documents of agents ---------------------------------------------------------------------------------------------
+
+SCORES = (
+    *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts", "fct_score_comparisons"),
+    *("dim_agents", "dim_capacity_categories"),
+)
+Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
+WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
+AsOf = Annotated[Moment | None, Field(description="As-of (UTC): only traces before it count; null if no score exists.")]
+Timestamp = Annotated[Moment, Field(description="Time when this answer was made (UTC).")]
 
 
 class ByFactor(Described, Generic[Value]):
@@ -84,8 +124,63 @@ class ByFactor(Described, Generic[Value]):
     S: Value = Field(description="Sustained coherence.")
 
 
-class Factors(ByFactor[FactorScore]):
-    """The five factors."""
+class FactorPoints(ByFactor[float]):
+    """Points of the five factors."""
+
+
+class FactorValues(ByFactor[Share | None]):
+    """The five factors at an as-of."""
+
+
+class Raised(Described):
+    """An alert or red flag that is raised for an agent."""
+
+    name: str = member("name")
+    severity: Literal["critical", "warning", "red_flag"] = member("severity")
+    since: Moment | None = member("since")
+    until: Moment = member("until")
+    reviews: bool = member("reviews")
+
+
+class RaisedElsewhere(Raised):
+    """An alert or red flag that is raised only in another window."""
+
+    window_days: WindowDays
+
+
+class Verdict(Described):
+    """The verdict about a permission."""
+
+    permission: str | None = member("permission")
+    window_days: WindowDays
+    verdict: VerdictName = Field(description="Advice about the permission (docs/deciding.md).")
+    verdict_reason: str = member("verdict_reason")
+    look_for: str = member("look_for")
+    verdict_threshold: Share = member("verdict_threshold")
+    probability_at_threshold: Share | None = Field(
+        description="Probability that the steady score reaches the threshold; null without a steady score."
+    )
+
+
+@of_row(score.Score, *SCORES, without=NOT_SHOWN)
+class Score(Verdict):
+    """A score of an agent at an as-of, with its verdict."""
+
+    words: str = member("words")
+    silence: str | None = member("silence")
+    steady_difference: FactorPoints | None = member("steady_difference")
+    raised: list[Raised] = member("raised")
+
+
+class FactorScore(Described):
+    """A factor of a score, as in the lens API."""
+
+    score: Share | None = Field(description="Value of the factor, higher is better; null without a trace.")
+    components: dict[str, float | None] = Field(
+        description="Components of the factor, and the values that they are computed from; null if not measured."
+    )
+    trace_count: int = Field(description="Number of traces in the window.")
+    confidence: str = Field(description="Amount of data, by the number of traces in the window.")
 
 
 class DetailedFactor(FactorScore):
@@ -97,253 +192,299 @@ class DetailedFactor(FactorScore):
     notes: list[str] = Field(default=[], description="Notes on the factor's value; only for R and I_inc.")
 
 
+class FactorScores(ByFactor[FactorScore]):
+    """The five factors."""
+
+
 class DetailedFactors(ByFactor[DetailedFactor]):
     """The five factors, explained."""
 
 
 class Metadata(Described):
-    """Data and parameters that the score was computed from."""
+    """Data that the score was computed from, as in the lens API."""
 
-    as_of: AsOf
-    window_days: WindowDays
     window_start: Moment = Field(description="Start of the window (UTC).")
     window_end: Moment = Field(description="End of the window, which is the as-of.")
     total_traces: int = Field(description="Number of traces in the window.")
     non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
-    parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
-    scored_at: Moment = Field(description="Time when the score was computed.")
 
 
 class DetailedMetadata(Metadata):
-    """Data and parameters that the score was computed from, and the non-exempt actions."""
+    """Data that the score was computed from, and the non-exempt actions."""
 
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
 
 
-class Permission(Described):
-    """A permission that verdicts are about."""
+class LensScore(Score):
+    """A score with the names of the lens API. `agent_name` is the hash of an unnamed agent."""
 
-    name: str | None = Field(description="Name in permissions.csv; null without this file.")
-    threshold: Share | None = Field(description="Required steady score; null if no score is published.")
-    window_days: WindowDays
-
-
-class Raised(Described):
-    """An alert or red flag that is raised for an agent."""
-
-    name: str = Field(description="Kind of the alert, or name of the red flag.")
-    severity: Severity = Field(description="Severity of an alert; red_flag for a red flag.")
-    since: Since
-    reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
+    agent_name: str = Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])
+    composite_score: Share | None = Field(description="Capacity score; null with too few traces or none.")
 
 
-SCORES = (
-    *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts", "fct_score_comparisons"),
-    *("dim_agents", "dim_capacity_categories"),
-)
-OF_LENS = (
-    "capacity_score",
-    "n_traces",
-    *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
-)
-"""Columns that have another name in the lens API, or are in `metadata` there."""
-OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_steady"))
-CompositeScore = Annotated[
-    Share | None,
-    Field(description="Capacity score, the product of the five factors; null with too few traces or none."),
-]
-
-
-@of_row(score.Score, *SCORES, without=("category_label", "last_category_label", "shared_cause", *OF_LENS, *OF_FACTORS))
-class ScoreBase(Described):
-    """Base class of a score of an agent at an as-of, with its verdict."""
-
-    agent_name: Name
-    composite_score: CompositeScore
-    category: Category | None = Field(description="Category of the capacity score; null without one.")
-    score_status: Status = Field(
-        description="Whether there are enough traces and history for a final score. no_traces: the agent had a score "
-        "before and has sent no trace in the window."
-    )
-    confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
-    weakest_factor: FactorName | None = Field(description="Factor with the smallest value; null without a trace.")
-    verdict: VerdictName = Field(
-        description="Advice about a permission with the threshold: withhold it, suspend it until somebody has looked, "
-        "wait for a score, review the raised alerts and red flags first, grant it, or keep it as it is."
-    )
-    verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
-    cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str | None = Field(
-        description="Largest cause of the loss component I_chain, in a few words; null if it lost nothing."
-    )
-    steady_difference: ByFactor[float] | None = Field(
-        description="Points of each factor from the capacity score to the steady score, which they sum to; null if one "
-        "of the two is null."
-    )
-    final_from: Moment | None = Field(description="As-of from which the score is final; null if not provisional.")
-    verdict_threshold: Share = Field(
-        description="Steady score that the permission requires: the requested threshold or, by default, the published."
-    )
-    probability_at_threshold: Share | None = Field(
-        description="Probability that the steady score reaches the threshold; null without a steady score."
-    )
-    missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
-    newest_trace_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
-    raised: list[Raised] = Field(description="Alerts and red flags; critical alerts first.")
-
-
-class FleetScore(ScoreBase):
-    """A score of an agent in the fleet. With `fields`, only the requested members."""
-
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
-
-    factors: Factors = Field(description="The five factors.")
-    metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
-
-
-class Score(ScoreBase, Answer):
+class AgentScore(LensScore):
     """A score of an agent in a window."""
 
-    agent_note: Note
-    factors: Factors = Field(description="The five factors.")
-    metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
+    factors: FactorScores = Field(description="The five factors.")
+    metadata: Metadata = Field(description="Data that the score was computed from.")
+
+
+class FleetScore(AgentScore):
+    """A score of an agent in the fleet."""
+
+    other_windows: list[RaisedElsewhere] = member("other_windows")
+
+
+class Capacity(AgentScore):
+    """The score of an agent."""
+
+    agent_note: str | None = member("agent_note")
+
+
+@of_row(agent.Component, "fct_factor_components", without=("agent_id_hash",))
+class Component(Described):
+    """A component of a factor."""
+
+
+@of_row(agent.ComponentLoss, "fct_score_attribution", without=("agent_id_hash",))
+class ComponentLoss(Described):
+    """Loss of a score by one loss component."""
+
+
+@of_row(agent.ComponentChange, "fct_score_changes", without=("agent_id_hash", "compared_with", "compared_as_of"))
+class ComponentChange(Described):
+    """Change of a score by one loss component."""
+
+
+@of_row(agent.Comparison, "fct_score_comparisons", without=("agent_id_hash",))
+class Comparison(Described):
+    """Change of the score since an earlier as-of."""
+
+    loss_components: list[ComponentChange] = member("loss_components")
+
+
+@of_row(history.Point, *SCORES, without=("agent_id_hash",))
+class Point(Described):
+    """A score of the agent at an as-of, with its name at the time."""
+
+
+class Event(Described):
+    """An event in the history of an agent."""
+
+    kind: str = Field(description="renamed, key_not_registered, chain_broken or parameters_changed.")
+    first_at: Moment = Field(description="First time.")
+    last_at: Moment = Field(description="Last time.")
+    n: int = Field(description="Number of traces; 1 for parameters_changed.")
+    detail: list[str | None] | None = Field(description="Old and new name or parameter set; null for other kinds.")
+
+
+class RaisedBefore(Raised):
+    """An alert or red flag that was raised in the time of the history."""
+
+
+@of_row(alerts.Alert, "fct_capacity_alerts", without=("agent_id_hash",))
+class AlertOfAgent(Described):
+    """An alert of the agent."""
+
+    since: Moment | None = member("since")
+
+
+@of_row(alerts.RedFlag, "fct_red_flags", without=("agent_id_hash",))
+class RedFlagOfAgent(Described):
+    """A red flag of the agent."""
+
+    since: Moment | None = member("since")
+
+
+class Factors(FleetScore):
+    """The document of an agent, with the names of the lens API."""
+
+    agent_note: str | None = member("agent_note")
+    factors: DetailedFactors = Field(description="The five factors, explained.")  # type: ignore[assignment]
+    metadata: DetailedMetadata = Field(description="Data that the score was computed from.")
+    last_score: Score | None = member("last_score")
+    explained_as_of: Moment = member("explained_as_of")
+    permissions: list[Verdict] = member("permissions")
+    components: list[Component] = member("components")
+    loss_components: list[ComponentLoss] = member("loss_components")
+    comparisons: list[Comparison] = member("comparisons")
+    history: list[Point] = member("history")
+    events: list[Event] = member("events")
+    alerts: list[AlertOfAgent] = member("alerts")
+    red_flags: list[RedFlagOfAgent] = member("red_flags")
+    raised_before: list[RaisedBefore] = member("raised_before")
+
+
+# --- the fleet -------------------------------------------------------------------------------------------------------
 
 
 @of_row(agents.Unscored, "dim_agents", "fct_capacity_scores")
 class Unscored(Described):
     """An agent that has no score at the as-of and is not silent."""
 
-    agent_name: Name
-    score_status: Literal["insufficient_data", "no_traces"] = Field(
-        description="Too few traces; or none, without a score before or for too long."
-    )
-    newest_trace_at: Moment | None = Field(description="Last trace.")
-    missing_traces: int = Field(description="Number of further traces that the agent needs for a score.")
-
-
-class Summary(Described):
-    """The whole fleet at the as-of; filters do not apply."""
-
-    verdicts: dict[VerdictName, int] = Field(description="Number of agents by verdict, silent agents included.")
-    high_capacity: int = Field(description="Number of agents in category high_capacity.")
-    healthy: int = Field(description="Number of agents in category healthy.")
-    moderate: int = Field(description="Number of agents in category moderate.")
-    high_fragility: int = Field(description="Number of agents in category high_fragility.")
-    final: int = Field(description="Number of agents with status final.")
-    provisional: int = Field(description="Number of agents with status provisional.")
-    insufficient_data: int = Field(description="Number of agents with too few traces for a score.")
-    no_traces: int = Field(description="Number of silent agents, which had a score before.")
-    mean_capacity_score: Share | None = Field(description="Mean capacity score; null if there is none.")
-    median_capacity_score: Share | None = Field(description="Median capacity score; null if there is none.")
-    min_capacity_score: Share | None = Field(description="Lowest capacity score; null if no agent has one.")
-
-
-class Fleet(Paged):
-    """Scores of all agents at an as-of."""
-
-    timestamp: Timestamp
-    agent_count: int = Field(description="Length of `agents`.")
-    total_agent_count: int = Field(description="Number of scored agents that match the filters.")
-    agents: list[FleetScore] = Field(description="Agents with a score, and silent agents, which had one before.")
-    total_unscored_count: int = Field(description="Number of unscored agents that match the filters.")
-    unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
-    summary: Summary = Field(description="Numbers of the whole fleet.")
-
-
-@of_row(agent.ComponentLoss, "fct_score_attribution", without=("agent_id_hash", "score_left"))
-class ComponentLoss(Described):
-    """Loss of a score by one loss component."""
-
-
-class WeighsMost(Described):
-    """Loss components of a score."""
-
-    words: str = Field(description="The largest losses in one sentence.")
-    loss_components: list[ComponentLoss] = Field(description="Loss components, the largest loss first.")
-
-
-class FactorsAnswer(ScoreBase, Answer):
-    """The five factors behind a score of an agent in a window."""
-
-    agent_note: Note
-    factors: DetailedFactors = Field(description="The five factors, explained.")
-    weighs_most: WeighsMost = Field(description="Loss components of the score.")
-    metadata: DetailedMetadata = Field(description="Data and parameters that the score was computed from.")
-
-
-class PointFactors(ByFactor[Share | None]):
-    """The five factors at an as-of."""
-
-
-@of_row(history.Point, *SCORES, without=("agent_id_hash", "capacity_score", *FACTORS.values()))
-class Point(Described):
-    """A score of the agent at an as-of, with its name at the time."""
-
-    agent_name: Name
-    composite_score: CompositeScore
-    factors: PointFactors = Field(description="The five factors.")
-
-
-class History(Answer):
-    """Scores of an agent over time."""
-
-    agent_id_hash: Hash
-    agent_name: Name
-    agent_note: Note
-    window_days: WindowDays
-    period_days: int = Field(description="Length of the history in days.")
-    from_: Moment = Field(serialization_alias="from", description="First as-of of the history, included.")
-    to: Moment = Field(description="Last as-of of the history, included.")
-    interval: Literal["daily", "hourly"] = Field(
-        description="daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily."
-    )
-    current_as_of: AsOf
-    current_score: Share | None = Field(description="Newest capacity score of the agent; null with too few traces.")
-    current_category: Category | None = Field(description="Category of the newest capacity score.")
-    history: list[Point] = Field(description="Scores, the oldest first.")
-    note: str = Field(description="Note about as-ofs without a score.")
-    next: Next
-
-
-class AlertedAgent(ScoreBase):
-    """An agent below the threshold."""
-
-    non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
-
 
 @of_row(alerts.Alert, "fct_capacity_alerts")
 class Alert(Described):
     """An alert at the as-of."""
 
-    agent_name: Name
-    kind: str = Field(description=f"One of {', '.join(ALERTS)}.")
-    since: Since
+    since: Moment | None = member("since")
+
+
+@of_row(alerts.RedFlag, "fct_red_flags")
+class RedFlag(Described):
+    """A red flag at the as-of."""
+
+    since: Moment | None = member("since")
+
+
+@of_row(fleet.FleetCapacity, "fct_fleet_capacity")
+class FleetCapacity(Described):
+    """The fleet at an as-of."""
+
+
+class VerdictCounts(Described):
+    """Number of agents by verdict about another permission."""
+
+    permission: str | None = member("permission")
+    verdict_threshold: Share = member("verdict_threshold")
+    verdicts: dict[VerdictName, int] = member("verdicts")
+
+
+class Summary(Described):
+    """Number of agents by category, as in the lens API."""
+
+    high_capacity: int = Field(description="Agents in category high_capacity.")
+    healthy: int = Field(description="Agents in category healthy.")
+    moderate: int = Field(description="Agents in category moderate.")
+    high_fragility: int = Field(description="Agents in category high_fragility.")
+
+
+class Paged(Described):
+    """Base class of answers with lists."""
+
+    timestamp: Timestamp
+    as_of: AsOf
+    window_days: WindowDays
+    permission: str | None = member("permission")
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
+    next: Next
+    alerts: list[Alert] = member("alerts")
+
+
+class Fleet(Paged):
+    """The document of the fleet, with the names of the lens API."""
+
+    verdict_threshold: Share | None = member("verdict_threshold")
+    agent_count: int = Field(description="Length of `agents`.")
+    total_agent_count: int = Field(description="Number of agents that match the filters.")
+    agents: list[FleetScore] = Field(description="Agents with a score, and silent agents, which had one before.")
+    agents_not_shown: int = member("agents_not_shown")
+    total_unscored_count: int = Field(description="Number of unscored agents that match the filters.")
+    unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
+    summary: Summary = Field(description="Number of agents by category; filters do not apply.")
+    fleet: FleetCapacity | None = member("fleet")
+    verdicts: dict[VerdictName, int] = member("verdicts")
+    permissions: list[VerdictCounts] = Field(description="Verdicts for other permissions with this window.")
+    news: list[str] = member("news")
+    red_flags: list[RedFlag] = member("red_flags")
+    history: list[FleetCapacity] = Field(description="The fleet at earlier as-ofs, the oldest first.")
+
+
+class AlertedAgent(LensScore):
+    """An agent below the threshold."""
+
+    non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
 
 
 class Alerts(Paged):
-    """Agents and alerts that need attention."""
+    """Agents, alerts and red flags that need attention."""
 
-    timestamp: Timestamp
     threshold: Share = Field(description="Agents with a score below this are listed in `agents`.")
     alert_count: int = Field(description="Length of `agents`. The name is that of the lens API.")
     total_agent_count: int = Field(description="Number of agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
     total_alert_count: int = Field(description="Number of alerts that match the filters, on all pages.")
-    alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
+    red_flags: list[RedFlag] = member("red_flags")
 
 
-@of_row(alerts.RedFlag, "fct_red_flags")
-class RedFlag(Described):
-    """A red flag of selective reporting."""
+# --- history, evidence, parameters -----------------------------------------------------------------------------------
 
-    agent_name: Name
-    red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
-    since: Since
+
+class LensPoint(Point):
+    """A score of the agent at an as-of, with the names of the lens API."""
+
+    agent_id_hash: str = Field(description="Id of the agent.")
+    agent_name: str = Field(description="Name at the time, or the hash of an unnamed agent.")
+    composite_score: Share | None = Field(description="Capacity score; null with too few traces or none.")
+    factors: FactorValues = Field(description="The five factors.")
+
+
+class OfAgent(Described):
+    """Base class of answers about one agent."""
+
+    agent_id_hash: str = Field(description="Id of the agent; changes with its key.", examples=["4107c26fee8baae4"])
+    agent_name: str = Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])
+    agent_note: str | None = member("agent_note")
+    window_days: WindowDays
+    next: Next
+
+
+class History(OfAgent):
+    """Scores of an agent over time."""
+
+    period_days: int = Field(description="Length of the history in days.")
+    from_: Moment = Field(alias="from", description="First as-of of the history, included.")
+    to: Moment = Field(description="Last as-of of the history, included.")
+    interval: Literal["daily", "hourly"] = Field(
+        description="daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily."
+    )
+    current_as_of: Moment = Field(description="Newest as-of of the agent.")
+    current_score: Share | None = Field(description="Newest capacity score of the agent; null with too few traces.")
+    current_category: Category | None = Field(description="Category of the newest capacity score.")
+    history: list[LensPoint] = Field(description="Scores, the oldest first.")
+    note: str = Field(description="Note about as-ofs without a score.")
+
+
+@of_row(evidence.Trace, "fct_trace_checks", without=("trace_check_id", "loss_component"))
+class EvidenceTrace(Described):
+    """A trace that lowered a component."""
+
+    key: str = Field(description="Key of the trace. As the parameter `after`, it selects the next traces.")
+    recorded: str = Field(description="Values of the trace that the component is computed from, in words.")
+    because: str = Field(description="How the trace lowered the component, in a few words.")
+    failure_mode: str | None = Field(description="Failure mode of the episode that the trace began, or null.")
+
+
+@of_row(evidence.Deferral, "fct_deferral_values")
+class Deferral(Described):
+    """A deferral that the component q_deferral is computed from."""
+
+
+class Evidence(OfAgent):
+    """The traces that lowered a component of a score, the newest first, or the deferrals behind q_deferral."""
+
+    as_of: AsOf
+    window_start: Moment = Field(description="Start of the window (UTC). Episodes may begin earlier.")
+    component: str = Field(description="Name of the component.")
+    lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
+    traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first; empty for q_deferral.")
+    deferrals: list[Deferral] = Field(description="Deferrals, the lowest value first; empty for other components.")
 
 
 @of_row(marts_parameters.Parameter, "dim_scoring_parameters")
 class Published(Described):
     """A scoring parameter with its value in force."""
+
+
+@of_row(marts_parameters.Category, "dim_capacity_categories")
+class CategoryBounds(Described):
+    """A category of scores."""
+
+
+@of_row(marts_parameters.Window, "dim_scoring_windows")
+class Window(Described):
+    """A published window."""
 
 
 class LensParameters(Described):
@@ -359,143 +500,20 @@ class LensParameters(Described):
     coherence_window_days: int = Field(description="Lookback horizon of the coherence state in days.")
 
 
-@of_row(marts_parameters.Category, "dim_capacity_categories", without=("colour",))
-class CategoryBounds(Described):
-    """A category of scores."""
-
-
-@of_row(marts_parameters.Window, "dim_scoring_windows")
-class Window(Described):
-    """A published window."""
-
-
-class RateLimit(Described):
-    """Limit of requests per client."""
-
-    requests_per_minute: int = Field(description="Requests per client and minute; 0 for no limit.")
-    cache_ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
-
-
-class Parameters(Answer):
+class Parameters(Described):
     """Parameters, categories and windows that scores are computed with."""
 
     parameters: LensParameters = Field(description="Parameters that the lens API has too, with its names.")
     parameter_set_id: str = Field(description="Short hash of all parameters.")
-    published: list[Published] = Field(description="All parameters.")
+    published: list[Published] = member("parameters")
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
     exempt_actions: list[str] = Field(description="Actions that are not in `non_exempt_actions`.")
     categories: dict[Category, str] = Field(description="Guidance by category.")
-    category_bounds: list[CategoryBounds] = Field(description="Categories, the lowest first.")
-    windows: list[Window] = Field(description="Windows, the shortest first.")
-    rate_limit: RateLimit = Field(description="Limit of requests.")
+    category_bounds: list[CategoryBounds] = member("categories")
+    windows: list[Window] = member("windows")
 
 
-@of_row(evidence.Trace, "fct_trace_checks", without=("trace_check_id", "loss_component"))
-class EvidenceTrace(Described):
-    """A trace that lowered a component."""
-
-    key: str = Field(description="Key of the trace. As the parameter `after`, it selects the next traces.")
-    lowered_by: float = Field(description="Loss of the component by the trace, in `lowered_by_unit`.")
-    failure_mode: str | None = Field(description="Failure mode of the episode that the trace began, or null.")
-
-
-class Evidence(Answer):
-    """The traces that lowered a component of a score, the newest first."""
-
-    agent_id_hash: Hash
-    agent_name: Name
-    agent_note: Note
-    as_of: AsOf
-    window_days: WindowDays
-    window_start: Moment = Field(description="Start of the window (UTC). Episodes may begin earlier.")
-    component: str = Field(description="Name of the component.")
-    lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
-    traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
-    next: Next
-
-
-LISTS: dict[type[Answer], tuple[str, str]] = {}
-"""For each model of an answer with one list: names of the list and of the number of items on all pages."""
-
-
-def _listing(name: str, members: str, item: type[Described], doc: str) -> type[Answer]:
-    """Return the model of an answer with one list.
-
-    :param members: name of the list, a plural.
-    """
-    total = f"total_{members.removesuffix('s')}_count"
-    fields: dict[str, Any] = {
-        total: (int, Field(description="Number of items that match the filters, on all pages.")),
-        members: (list[item], Field(description="A page of items.")),  # type: ignore[valid-type]
-    }
-    model: type[Answer] = create_model(name, __base__=Paged, __doc__=doc, **fields)
-    LISTS[model] = members, total
-    return model
-
-
-@of_row(agents.Agent, "dim_agents")
-class Agent(Described):
-    """An agent that has sent traces."""
-
-
-@of_row(run_state.RunRecord, "fct_scoring_runs", without=("is_at_work",))
-class Run(Described):
-    """A run and its outcome."""
-
-
-class Issue(Described):
-    """Data that was repaired, set aside or refused, by issue."""
-
-    issue: str = Field(description="Name of the issue, as in fct_data_quality.")
-    n: int = Field(description="Number of occurrences.")
-    n_agents: int = Field(description="Agents with the issue.")
-    newest: str | None = Field(description="Newest day (UTC) with the issue; null if the rows have no time.")
-    days: list[date] = Field(description="Recent days (UTC) with the issue.")
-    of_days: list[int] = Field(description="Number of occurrences on each of the days.")
-
-
-@of_row(history.VerdictPeriod, "fct_score_certainty", "fct_verdicts")
-class VerdictPeriod(Described):
-    """Consecutive as-ofs with the same published verdict, and the steady score at the last as-of."""
-
-    first_as_of: Moment = Field(description="First as-of with the verdict.")
-    last_as_of: Moment = Field(description="Last as-of with the verdict.")
-    n_as_ofs: int = Field(description="Number of as-ofs.")
-
-
-@of_row(evidence.Deferral, "fct_deferral_values")
-class Deferral(Described):
-    """A deferral that the component q_deferral is computed from."""
-
-
-RedFlags = _listing("RedFlags", "red_flags", RedFlag, "Red flags of selective reporting at an as-of.")
-Agents = _listing("Agents", "agents", Agent, "All agents that have sent traces.")
-Runs = _listing("Runs", "runs", Run, "The log of runs, the newest first.")
-DataQuality = _listing("DataQuality", "issues", Issue, "Data that was repaired, set aside or refused.")
-VerdictHistory = _listing(
-    "VerdictHistory",
-    "verdicts",
-    VerdictPeriod,
-    "Verdicts with the time ranges in which each was published, the newest first.",
-)
-Deferrals = _listing("Deferrals", "deferrals", Deferral, "Deferrals behind the component q_deferral.")
-Permissions = _listing("Permissions", "permissions", Permission, "The permissions that verdicts are about.")
-
-
-class Endpoint(Described):
-    """An endpoint of the API."""
-
-    path: str = Field(description="Path, with parameters in braces.")
-    summary: str = Field(description="Content of the answer in a few words.")
-    description: str = Field(description="Content of the answer in sentences.")
-    media_types: list[str] = Field(description="Media types of the answer, for the header Accept.")
-
-
-class Index(Described):
-    """Endpoints of the API and the address of its document."""
-
-    documentation: str = Field(description="Path of the OpenAPI document.")
-    endpoints: list[Endpoint] = Field(description="Endpoints.")
+# --- the server itself -----------------------------------------------------------------------------------------------
 
 
 class Health(Described):
@@ -508,7 +526,7 @@ class Ready(Described):
     """State of the scores."""
 
     status: Literal["ready"] = Field(description="Always ready. Otherwise the answer is 503.")
-    as_of: Moment | None = Field(description="Newest as-of; null if no score is published.")
+    as_of: AsOf
     as_of_age_seconds: float | None = Field(description="Seconds since the newest as-of; null if none.")
     scored_at: Moment | None = Field(description="Time when the newest score was computed; null if none.")
     parameter_set_id: str = Field(description="Short hash of the parameters in force.")
@@ -524,7 +542,7 @@ class ParameterError(Described):
 class MeantAgent(Described):
     """An agent that the request may mean."""
 
-    agent_id_hash: Hash
+    agent_id_hash: str = Field(description="Id of the agent.")
     agent_name: str | None = Field(description="Name of the agent.")
 
 
@@ -542,5 +560,48 @@ class ProblemDocument(Described):
         default=None, description="With 404: agents with a similar name. With 409: agents that match."
     )
     agents_not_shown: int | None = Field(default=None, description="With 409: number of agents that are not listed.")
-    limit: int | None = Field(default=None, description="With 429: requests per minute.")
-    retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")
+
+
+# --- descriptions of endpoints ---------------------------------------------------------------------------------------
+
+HEADERS: Mapping[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
+    503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}},
+}
+TAGGED = {
+    "ETag": {
+        "schema": {"type": "string"},
+        "description": "Version of the answer, for If-None-Match. It changes with each publication.",
+    },
+    "Cache-Control": {"schema": {"type": "string"}, "description": "Whether caches may store the answer."},
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems that an endpoint can return, in addition to the problems of all endpoints."""
+    return {
+        304: {"description": "Nothing has changed since the answer with this ETag."},
+        **{status: _problem(status) for status in sorted({*statuses, 401, 403, 406, 422, 503})},
+    }
+
+
+def _problem(status: int) -> dict[str, Any]:
+    titles = {kind: title for kind, (of_kind, title) in TITLES.items() if of_kind == status}
+    return {
+        "description": " ".join(f"`{kind}`: {title}." for kind, title in titles.items()),
+        "headers": HEADERS.get(status, {}),
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+    }
+
+
+def described(
+    name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
+) -> dict[str, Any]:
+    """Return FastAPI's description of an endpoint: model of the answer, and problems."""
+    content: dict[str, Any] = {JSON: {}}
+    if csv:
+        content[CSV] = {"schema": {"type": "string"}}
+    answer: dict[str, Any] = {"description": "The answer.", "content": content}
+    if 304 in responses:
+        answer["headers"] = TAGGED
+    return {"response_model": model, "responses": {200: answer, **responses}, "operation_id": name}

@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -12,13 +11,12 @@ from pydantic import BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.evidence import DEFERRALS, RULES
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import AlertKind
 from ciris_scoring.show.api.answers import CSV
-from ciris_scoring.show.api.endpoints import IGNORED, After, AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
-from ciris_scoring.show.pages import pages
+from ciris_scoring.show.pages import agent, base, fleet, other
 from ciris_scoring.show.pages.links import ServedLinks
 
 HTML = "text/html; charset=utf-8"
@@ -26,7 +24,7 @@ KEPT_SECONDS = 60
 """Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
 # Each page contains a content security policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = ServedLinks(frozenset({*RULES, *pages.OF_PARTS, pages.DEFERRALS}))
+LINKS = ServedLinks(frozenset({*RULES, *agent.OF_PARTS, DEFERRALS}))
 
 
 router = APIRouter(include_in_schema=False)
@@ -35,7 +33,6 @@ EMPTY_IS_NONE = BeforeValidator(lambda text: text or None)
 Threshold = Annotated[Annotated[float, Field(ge=0, le=1)] | None, EMPTY_IS_NONE, Query()]
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
-Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 
 
 async def _at(
@@ -46,11 +43,8 @@ async def _at(
 
 
 At = Annotated[dict[str, Any], Depends(_at)]
-"""Parameters of pages of scores: window, as-of, threshold, and days of history. Pages without a history accept the days
-too, because their links keep them."""
-
-TABLE = ("search", "verdict", "category", "alerts", "red_flags", "new", "factors", "page", "fold", "sort")
-"""Parameters with filters, page and order of the fleet table. The page's script reads them from the URL."""
+"""Parameters of pages of scores: window, as-of, threshold, and days of history. Other parameters of the address belong
+to the script of the page."""
 
 
 async def _answer(
@@ -58,8 +52,8 @@ async def _answer(
 ) -> Response:
     links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
 
-    def build(marts: Marts) -> bytes:
-        return page(marts.connection, marts.relations, links=links, **asked).encode()
+    def build(marts: Marts) -> str:
+        return page(marts.connection, marts.relations, links=links, **asked)
 
     try:
         try:
@@ -73,7 +67,7 @@ async def _answer(
         minute = int(time.time() // KEPT_SECONDS)
         key = ("page", minute, page.__name__, *asked.values())
         response = await answers.answer(request, publication, build, media_type, key)
-    except pages.Instead as instead:
+    except base.Instead as instead:
         return Response(instead.html, instead.status, {"Cache-Control": "no-store", **POLICY}, HTML)
     except Problem as problem:
         return _problem_page(request, problem)
@@ -88,7 +82,7 @@ def written(request: Request, problem: Problem) -> Response:
 
 
 def _problem_page(request: Request, problem: Problem) -> Response:
-    text = pages.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
+    text = base.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
     headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
     return Response(text, problem.status, headers, HTML)
 
@@ -98,14 +92,22 @@ def _up(request: Request) -> str:
     return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
 
 
-@router.get("/", openapi_extra={IGNORED: TABLE})
+@router.get("/")
 async def _fleet_page(request: Request, answers: TheAnswers, at: At) -> Response:
-    return await _answer(request, answers, pages.fleet_page, **at)
+    return await _answer(request, answers, fleet.fleet_page, **at)
+
+
+@router.get("/factors.csv")
+async def _factors_csv(request: Request, answers: TheAnswers, at: At) -> Response:
+    response = await _answer(request, answers, fleet.factors_csv, f"{CSV}; charset=utf-8", **at)
+    if response.status_code == 200:
+        response.headers["Content-Disposition"] = 'attachment; filename="factors.csv"'
+    return response
 
 
 @router.get("/agent")
 async def _agent_page(request: Request, answers: TheAnswers, agent_id: str, at: At) -> Response:
-    return await _answer(request, answers, pages.agent_page, agent=agent_id, **at)
+    return await _answer(request, answers, agent.agent_page, agent=agent_id, **at)
 
 
 @router.get("/agents/{agent_id:path}")
@@ -120,48 +122,31 @@ async def _evidence_page(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
 ) -> Response:
     asked = {"agent": agent_id, "component": component, "after": after, **at}
-    return await _answer(request, answers, pages.evidence_page, **asked)
-
-
-@router.get("/evidence.csv")
-async def _evidence_csv(request: Request, answers: TheAnswers, agent_id: str, component: str, at: At) -> Response:
-    asked = {"agent": agent_id, "component": component, **at}
-    media_type = f"{CSV}; charset=utf-8"
-    response = await _answer(request, answers, pages.evidence_csv, media_type, **asked)
-    if response.status_code == 200:
-        response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
-    return response
-
-
-@router.get("/red-flags")
-async def _red_flags_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
-    return await _answer(request, answers, pages.red_flags_page, agent=agent_id, **at)
+    return await _answer(request, answers, agent.evidence_page, **asked)
 
 
 @router.get("/runs")
 async def _runs_page(request: Request, answers: TheAnswers) -> Response:
-    return await _answer(request, answers, pages.runs_page)
+    return await _answer(request, answers, other.runs_page)
 
 
 @router.get("/alerts")
-async def _alerts_page(
-    request: Request,
-    answers: TheAnswers,
-    at: At,
-    kind: Annotated[AlertKind | None, EMPTY_IS_NONE, Query()] = None,
-    severity: Annotated[Literal["critical", "warning"] | None, EMPTY_IS_NONE, Query()] = None,
-    new: Annotated[date | None, EMPTY_IS_NONE, Query()] = None,
-    offset: Offset = 0,
-) -> Response:
-    asked = {"kind": kind, "severity": severity, "new": new, "offset": offset, **at}
-    return await _answer(request, answers, pages.alerts_page, **asked)
+async def _alerts_page(request: Request, answers: TheAnswers, at: At) -> Response:
+    return await _answer(request, answers, fleet.alerts_page, **at)
 
 
 @router.get("/glossary")
 async def _glossary_page(request: Request, answers: TheAnswers) -> Response:
-    return await _answer(request, answers, pages.glossary_page)
+    return await _answer(request, answers, other.glossary_page)
 
 
 @router.get("/parameters")
 async def _parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
-    return await _answer(request, answers, pages.parameters_page, window_days=window_days)
+    return await _answer(request, answers, other.parameters_page, window_days=window_days)
+
+
+@router.get("/docs")
+def _docs(request: Request) -> Response:
+    """Serve the description of the API, without JavaScript or other servers."""
+    headers = {"Cache-Control": "no-cache", **POLICY}
+    return Response(other.api_page(request.app.openapi()), media_type=HTML, headers=headers)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from ciris_scoring.marts.asking import TITLES as NOT_THERE
 from ciris_scoring.marts.asking import NotThere
-from ciris_scoring.show.api.models import ProblemDocument
+from ciris_scoring.show.formats import json_text
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:ciris-scoring:problem:"
@@ -17,7 +17,6 @@ MOST_NAMED, MOST_NEAR = 1_000, 10
 """Maximum numbers of agents and as-ofs that a problem lists."""
 
 TITLES: Mapping[str, tuple[int, str]] = {
-    "contradictory-request": (400, "The request contradicts itself"),
     "key-required": (401, "An API key is needed"),
     "not-found": (404, "There is nothing under this path"),
     "unknown-agent": (404, NOT_THERE["unknown-agent"]),
@@ -28,7 +27,6 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "ambiguous-agent": (409, NOT_THERE["ambiguous-agent"]),
     "host-not-served": (421, "This server answers under local names only"),
     "bad-parameter": (422, NOT_THERE["bad-parameter"]),
-    "too-many-requests": (429, "Too many requests"),
     "internal": (500, "An error of the server"),
     "database-away": (503, "The database is away"),
     "database-busy": (503, "The database is busy"),
@@ -57,11 +55,15 @@ class Problem(Exception):
 
     def response(self) -> Response:
         """Return the problem document."""
-        document = ProblemDocument(
-            type=TYPE + self.kind, title=self.title, status=self.status, detail=self.detail, **self.members
-        )
+        document = {
+            "type": TYPE + self.kind,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.members,
+        }
         headers = {"Cache-Control": "no-store", **self.headers}
-        return Response(document.body(), self.status, headers, MEDIA_TYPE)
+        return Response(json_text(document, indent=None), self.status, headers, MEDIA_TYPE)
 
 
 def not_there(missing: NotThere) -> Problem:
@@ -72,7 +74,9 @@ def not_there(missing: NotThere) -> Problem:
         of = {"parameter": missing.parameter, "message": detail}
         return Problem(missing.kind, f"{missing.parameter}: {detail}", errors=[of], allowed=list(missing.allowed))
     if missing.agents:
-        members["agents"] = missing.agents[:MOST_NAMED]
+        members["agents"] = [
+            {"agent_id_hash": one.agent_id_hash, "agent_name": one.agent_name} for one in missing.agents[:MOST_NAMED]
+        ]
     if missing.kind == "ambiguous-agent":
         members["agents_not_shown"] = max(0, len(missing.agents) - MOST_NAMED)
     if missing.as_ofs:

@@ -8,8 +8,6 @@ from ciris_scoring.errors import InputError
 
 KEY_VARIABLE = "CIRIS_API_KEY"
 SHORTEST_KEY = 16
-REQUESTS_PER_MINUTE = 600
-"""Default rate limit per client if the server can be reached from other machines."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +18,6 @@ class Settings:
     port: int = 8000
     key: str | None = field(default=None, repr=False)
     """API key that clients must send, or None if no key is required."""
-    requests_per_minute: int = 0
-    """Maximum number of requests of a client per minute; 0 for no limit."""
     origins: tuple[str, ...] = ()
     """Origins whose web pages may read answers (CORS)."""
     local_names_only: bool = True
@@ -49,7 +45,6 @@ def settings_of(
     host: str,
     port: int,
     no_auth: bool,
-    requests_per_minute: int | None,
     origins: tuple[str, ...],
     cache_mb: int,
 ) -> Settings:
@@ -78,13 +73,10 @@ def settings_of(
                 f"--origin is {origin!r}, which is not an origin.",
                 "Write scheme, host and port only: https://example.org",
             )
-    if requests_per_minute is None:
-        requests_per_minute = 0 if local else REQUESTS_PER_MINUTE
     return Settings(
         host=host,
         port=port,
         key=key,
-        requests_per_minute=requests_per_minute,
         origins=origins,
         local_names_only=local and key is None and not no_auth,
         cache_bytes=cache_mb * 2**20,

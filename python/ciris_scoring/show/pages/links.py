@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.names import whole_hash
 
+API = "api/v1/scoring"
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
 
@@ -43,31 +44,32 @@ class ServedLinks:
         more = {"days": self.days, "threshold": self.threshold}
         return urlencode({**values, **as_of, **{name: value for name, value in more.items() if value is not None}})
 
-    def alerts(self, window_days: int, **more: str | int | date) -> str:
-        """Return the link to the alerts, with additional query parameters."""
-        return f"alerts?{self._query(window_days=window_days, **more)}"
+    def alerts(self, window_days: int) -> str:
+        """Return the link to the alerts."""
+        return f"alerts?{self._query(window_days=window_days)}"
 
     def evidence(
-        self,
-        agent_id_hash: str,
-        component: str,
-        as_of: datetime,
-        window_days: int,
-        *,
-        page: str = "evidence",
-        **more: str,
+        self, agent_id_hash: str, component: str, as_of: datetime, window_days: int, **more: str
     ) -> str | None:
-        """Return the link to the page (evidence) or the file (evidence.csv) of the traces that lowered a component, or
-        None if there is no such page."""
+        """Return the link to the page of the traces that lowered a component, or None if there is no such page."""
         if component not in self.evidence_components:
             return None
         asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}
-        return f"{page}?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
+        return f"evidence?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
 
-    def red_flags(self, window_days: int, agent_id_hash: str | None = None) -> str:
-        """Return the link to the red flags of all agents or of one agent."""
-        agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
-        return f"red-flags?{self._query(**agent, window_days=window_days)}"
+    def traces(self, agent: str, component: str, as_of: datetime, window_days: int) -> str:
+        """Return the link to the CSV of the traces that lowered a component, which the API makes."""
+        asked = {"component": component, "window_days": window_days, "as_of": as_of_time.text(as_of), "format": "csv"}
+        return f"{API}/evidence/{quote(agent, safe='')}?{urlencode(asked)}"
+
+    def history(self, agent_id_hash: str, window_days: int, days: int, as_of: datetime) -> str:
+        """Return the link to the history of an agent as CSV, which the API makes."""
+        asked = {"window_days": window_days, "days": min(days, 400), "to": as_of_time.text(as_of), "format": "csv"}
+        return f"{API}/history/{quote(whole_hash(agent_id_hash), safe='')}?{urlencode(asked)}"
+
+    def factors(self, window_days: int) -> str:
+        """Return the link to the CSV of the fleet's factors over time."""
+        return f"factors.csv?{replace(self, threshold=None)._query(window_days=window_days)}"
 
     def glossary(self, place: str) -> str:
         """Return the link to a term of the glossary."""
@@ -75,8 +77,7 @@ class ServedLinks:
 
     def first(self, window_days: int) -> Mapping[str, str]:
         """Return the links at the top of a page, by title."""
-        alerts, red_flags = self.alerts(window_days), self.red_flags(window_days)
-        return {"Fleet": self.fleet(window_days), "Alerts": alerts, "Red flags": red_flags}
+        return {"Fleet": self.fleet(window_days), "Alerts": self.alerts(window_days)}
 
     def more(self, window_days: int) -> Mapping[str, str]:
         """Return the links at the end of a page, by title."""
@@ -86,7 +87,7 @@ class ServedLinks:
     def csv(self, window_days: int) -> str:
         """Return the link to the fleet as CSV, which the API makes."""
         asked = replace(self, days=None)._query(format="csv", sort="attention", window_days=window_days)
-        return f"api/v1/scoring/capacity/fleet?{asked}"
+        return f"{API}/capacity/fleet?{asked}"
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,14 @@ from ciris_scoring.database.terminal import fitted, plural
 from ciris_scoring.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.permissions import words as permission_words
+from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import SIMULATED, sure
 from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by
 from ciris_scoring.names import FACTORS, HASH_SHOWN, whole_hash
-from ciris_scoring.show.pages import charts, words
-from ciris_scoring.show.pages.words import NO_NUMBER
+from ciris_scoring.show import words
+from ciris_scoring.show.pages import charts
+from ciris_scoring.show.view import factors_of
+from ciris_scoring.show.words import NO_NUMBER
 
 ICON = (
     "data:image/svg+xml,"
@@ -114,7 +117,9 @@ def _environment() -> Environment:
         "FACTORS": FACTORS,
         "HASH_SHOWN": HASH_SHOWN,
         "SIMULATED": SIMULATED,
+        "bridge": bridge,
         "charts": charts,
+        "factors_of": factors_of,
         "glossary": glossary,
         "permission_words": permission_words,
         "plural": plural,

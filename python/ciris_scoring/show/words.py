@@ -3,10 +3,13 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database.terminal import plural
+from ciris_scoring.kinds.components import LOSS_WORDS
 from ciris_scoring.marts.score import title
+from ciris_scoring.marts.verdict import HIGH_FRAGILITY
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -105,6 +108,22 @@ def since(moment: datetime | None, as_of: datetime) -> str:
     if moment is None:
         return "ongoing"
     return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
+
+
+def shown_cause(score: Mapping[str, Any]) -> str:
+    """Return what to show beside a verdict: the reasons for a review or a suspension, or the main cause of the score.
+    Both, if High Fragility in the window of the score is a reason."""
+    cause: str = score["cause"]
+    if score["verdict"] not in ("review", "suspend"):
+        return cause
+    reasons = f"{score['look_for'][:1].upper()}{score['look_for'][1:]}."
+    return f"{cause} {reasons}" if score["category"] == HIGH_FRAGILITY else reasons
+
+
+def named_component(score: Mapping[str, Any], loss_component: str) -> str:
+    """Return the description of a loss component of a score."""
+    words: str | None = score["chain_cause"] if loss_component == "i_chain" else None
+    return words or LOSS_WORDS[loss_component]
 
 
 def natural(text: str) -> list[tuple[str, int]]:
