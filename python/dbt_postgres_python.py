@@ -81,6 +81,7 @@ def _calling(path: str, *attributes: str) -> Any:
 METHODS_FOR_MACROS = {
     "ciris_scoring_version": _calling("for_macros.package_version"),
     "ciris_scoring_constants": _calling("for_macros.constants"),
+    "ciris_scoring_settings": _calling("database.connection.settings_text"),
     "ciris_scoring_ownership_query": _calling("database.ownership.ownership_query"),
     "ciris_scoring_variable_fault": _calling("database.variables.variable_fault"),
     "ciris_scoring_faults_of_variables": _calling("database.variables.faults", "config"),

@@ -4,12 +4,7 @@
   {%- set wanted = setting('source') -%}
   {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
   {%- if not execute -%} {{ return('traces') }} {%- endif -%}
-  {%- if graph.get('source_shape', {}).get('invocation_id') != invocation_id -%}
-    {%- set has_traces = source_types('covenant_traces') | length > 0 -%}
-    {%- set shape = 'events' if not has_traces and source_types('trace_events') | length > 0 else 'traces' -%}
-    {%- do graph.update({'source_shape': {'invocation_id': invocation_id, 'shape': shape}}) -%}
-  {%- endif -%}
-  {{ return(graph['source_shape'].shape) }}
+  {{ return('events' if not source_types('covenant_traces') and source_types('trace_events') else 'traces') }}
 {% endmacro %}
 
 {#- Name of a source table in the database. The tables of the engine that stores events have fixed names. -#}
@@ -47,14 +42,14 @@
 {#- The columns of a source table (see columns_of). All source tables are read once per invocation, by one query. -#}
 {% macro source_types(table) %}
   {%- if not execute -%} {{ return({}) }} {%- endif -%}
-  {%- if graph.get('source_types', {}).get('invocation_id') != invocation_id -%}
+  {%- if 'source_types' not in kept() -%}
     {%- set tables = [] -%}
     {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
       {%- do tables.append(source_table(node.name)) -%}
     {%- endfor -%}
-    {%- do graph.update({'source_types': {'invocation_id': invocation_id, 'tables': columns_of(setting('source_schema'), tables)}}) -%}
+    {%- do kept().update({'source_types': columns_of(setting('source_schema'), tables)}) -%}
   {%- endif -%}
-  {{ return(graph['source_types'].tables.get(source_table(table), {})) }}
+  {{ return(kept()['source_types'].get(source_table(table), {})) }}
 {% endmacro %}
 
 {#- Columns of tables or views, by name of the table and name of the column: declared type and kind. A domain has the

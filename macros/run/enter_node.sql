@@ -10,8 +10,9 @@
     An invocation that builds int_scoring_run begins a run. Any other continues the run of the row: a part (--select),
     dbt retry, or a process per model (CIRIS_RUN). -#}
 
-{#- What this invocation keeps: `checked` (whether the checks at its start were made) and `run` (the row of the run). A
-    dictionary in dbt's graph, because dbt has no other place that the macros of all nodes share. -#}
+{#- What this invocation keeps: `checked` (whether the checks at its start were made), `run` (the row of the run) and
+    `source_types` (columns of the source tables). A dictionary in dbt's graph, because dbt has no other place that the
+    macros of all nodes share. -#}
 {% macro kept() %}
   {%- if graph.get('ciris_scoring', {}).get('invocation_id') != invocation_id -%}
     {%- do graph.update({'ciris_scoring': {'invocation_id': invocation_id}}) -%}

@@ -1,22 +1,11 @@
-{#- SQL that gives the current transaction the settings of this project, whatever the session has inherited from the role,
-    the database or the server. They end with the transaction, so a pooler may give the session to another client. Names
-    are looked up only in pg_catalog, where only PostgreSQL creates objects; scratch tables are in pg_temp. set_config is
-    used and not SET LOCAL, because Citus sends a query with SET LOCAL to the workers as a whole. -#}
+{#- SQL that gives the current transaction the settings of this project (database/connection.py), whatever the session has
+    inherited from the role, the database or the server. They end with the transaction, so a pooler may give the session
+    to another client. Names are looked up only in pg_catalog, where only PostgreSQL creates objects; scratch tables are in
+    pg_temp. -#}
 {% macro transaction_settings() -%}
-  {%- if target.get('role') %}set local role {{ target.role }}; {% endif -%} {#- dbt sets it until the first rollback -#}
   {%- set milliseconds = [(setting('lock_wait_seconds') | float(60) * 1000) | round | int, 1] | max -%}
-  {%- set settings = dict(constant('transaction_settings', {}), lock_timeout=milliseconds ~ 'ms') -%}
-  {%- do settings.update(distribution_settings()) -%}
-  {%- set rows = [] -%}
-  {%- for name, value in settings.items() -%} {%- do rows.append('(' ~ literal(name) ~ ', ' ~ literal(value) ~ ')') -%} {%- endfor -%}
-  select pg_catalog.set_config(wanted.name, wanted.value, true)
-  from (values {{ rows | join(', ') }}) as wanted (name, value)
-  where
-    pg_catalog.current_setting(wanted.name, true) is not null
-    and (
-      wanted.name operator(pg_catalog.<>) 'temp_file_limit'
-      or pg_catalog.has_parameter_privilege(wanted.name, 'set')
-    )
+  {%- set settings = dict(distribution_settings(), lock_timeout=milliseconds ~ 'ms') -%}
+  {{ adapter.ciris_scoring_settings(settings, target.get('role')) if adapter.ciris_scoring_settings is defined }}
 {%- endmacro %}
 
 {#- Begin a transaction that can write, with the settings of this project. -#}

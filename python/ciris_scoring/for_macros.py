@@ -21,11 +21,6 @@ UUID_OID = 2950
 CONSTANTS: Mapping[str, Any] = {
     # Sessions and locks
     "settings_of_values": connection.SETTINGS_OF_VALUES,
-    "transaction_settings": {
-        "search_path": connection.SEARCH_PATH,
-        **connection.SETTINGS_OF_VALUES,
-        **connection.LIMITS_NOT_TO_INHERIT,
-    },
     "variables": variables.VARIABLES,
     # Sources
     "engine_tables": source_schema.ENGINE_TABLES,

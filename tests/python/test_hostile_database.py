@@ -270,7 +270,11 @@ def test_run_lifts_limits_and_names_a_limit_that_it_may_not_lift(hostile: Roles,
         inherit(connection, hostile.mallory)
     project = load_project(REPOSITORY, tmp_path)
     many_rows = "select count(*) from (select n from generate_series(1, 100000) as n order by -n offset 1) as rows"
-    with pytest.raises(DatabaseError, match="temp_file_limit") as failed, connect(project) as connection:
+    with (
+        pytest.raises(DatabaseError, match="temp_file_limit") as failed,
+        connect(project) as connection,
+        connection.transaction(),
+    ):
         for name in LIMITS_NOT_TO_INHERIT:
             if name.endswith("timeout"):
                 [[value]] = connection.execute("select current_setting(%s, true)", [name]).fetchall()

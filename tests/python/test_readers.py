@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import succeeded
-from conftest import Database
+from conftest import REPOSITORY, Database
+from serving import SCORING, asking, opened, reader
 from test_bad_input import built, dbt, run
 
 NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"
@@ -97,3 +101,27 @@ def test_unknown_role_stops_a_run_before_it_builds(small_fleet, roles, monkeypat
     assert not outcome.succeeded
     assert "CIRIS_MART_READERS" in outcome.said and expected.format(**given) in outcome.said
     assert built(small_fleet) == before
+
+
+@pytest.mark.slow
+def test_api_answers_during_a_full_refresh(small_fleet, tmp_path) -> None:
+    with (
+        reader(small_fleet, f"api_{uuid.uuid4().hex[:8]}", tmp_path) as read_by,
+        opened(load_project(REPOSITORY, read_by.profiles_dir)) as served,
+        asking(served) as client,
+    ):
+        answers: Counter[int] = Counter()
+        is_over = threading.Event()
+
+        def ask() -> None:
+            while not is_over.is_set():
+                answers[client.get(f"{SCORING}/capacity/fleet").status_code] += 1
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        try:
+            succeeded(run(small_fleet, "--full-refresh", "--allow-rescoring", as_of=NEWEST))
+        finally:
+            is_over.set()
+            asker.join()
+    assert answers.keys() == {200}

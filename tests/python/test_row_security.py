@@ -48,6 +48,10 @@ def test_server_refuses_filtered_rows_that_check_cannot_detect(roles: Roles) -> 
             """
         )
     project = load_project(REPOSITORY, roles.database.profiles_dir)
-    with pytest.raises(DatabaseError, match="row-level security") as refused, connect(project) as session:
+    with (
+        pytest.raises(DatabaseError, match="row-level security") as refused,
+        connect(project) as session,
+        session.transaction(),
+    ):
         session.execute("select * from public.hiding")
     assert "bypassrls" in str(refused.value.hint)

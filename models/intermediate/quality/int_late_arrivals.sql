@@ -7,6 +7,7 @@
     if the row has none), period and issue. -#}
 {%- set late_until = bound_of_run('lookback_from') -%}
 {%- set late_from = late_from() -%}
+-- depends_on: {{ ref('stg_cirislens__event_traces') }}
 with scoring_run as (
 
     select

@@ -22,7 +22,7 @@ from ciris_scoring.audit.incoming import (
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, read_keys, registered_key
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.connection import connect, one_row, snapshot
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from ciris_scoring.database.source_shape import source_shape
@@ -149,8 +149,7 @@ def audit(
     keys, problems = read_keys(keys_files)
     summary.add_problems(problems)
     traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
-    with connect(project) as connection, connection.transaction():
-        connection.execute("set transaction isolation level repeatable read")  # all queries see one snapshot
+    with connect(project) as connection, snapshot(connection, read_only=False):  # it creates temporary tables
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)

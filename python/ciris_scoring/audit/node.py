@@ -157,7 +157,7 @@ def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
     :raises InputError: a file is not a node's store, has another schema, or is locked or damaged; or the source schema
         has events that another program writes. Nothing is copied then.
     """
-    with connect(project, writes=True) as connection:
+    with connect(project, writes=True) as connection, connection.transaction():
         schema = project.source_schema
         ours = table_exists(connection, schema, "copied_nodes")
         if not ours and table_exists(connection, schema, "trace_events"):
@@ -171,10 +171,9 @@ def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
                 f"{schema}.{traces} exists, so a run would not read the events.",
                 "Set the variable ciris_source to events, or name another schema: --vars 'ciris_source_schema: NAME'.",
             )
-        with connection.transaction():
-            create_source_tables(connection, schema, wanted=NODE_TABLES)
-            connection.execute(_READABLE)
-            copied = [_copy(connection, schema, file) for file in files]
+        create_source_tables(connection, schema, wanted=NODE_TABLES)
+        connection.execute(_READABLE)
+        copied = [_copy(connection, schema, file) for file in files]
         if any(one.events for one in copied):
             connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, "trace_events")))
     return copied

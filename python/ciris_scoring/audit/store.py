@@ -251,7 +251,8 @@ class Store:
             select key_id, public_key_base64 from {covenant_public_keys}
             where lower(coalesce(algorithm, 'ed25519') collate "C") = 'ed25519' and public_key_base64 is not null
         """
-        return self._execute(query).fetchall()
+        with self._connection.transaction():
+            return self._execute(query).fetchall()
 
     def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, KnownBatch]:
         """Return the batches that are loaded and need not be read again.
@@ -275,7 +276,8 @@ class Store:
                 and (batches.rejection_reasons ?| %s) is not true
         """
         loadable = list(NOT_OF_PRODUCTION) if "run_kind" in self._columns else []
-        rows = self._execute(query, [list(batch_ids), loadable]).fetchall()
+        with self._connection.transaction():
+            rows = self._execute(query, [list(batch_ids), loadable]).fetchall()
         return {batch_id: KnownBatch(*numbers) for batch_id, *numbers in rows}
 
     def write(self, batches: Sequence[Batch]) -> Written:

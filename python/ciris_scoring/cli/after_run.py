@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.database.as_of import text as time_text
-from ciris_scoring.database.connection import connect, one_row
+from ciris_scoring.database.connection import connect, one_row, snapshot
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.database.terminal import printable, progress, say
@@ -24,7 +24,7 @@ from ciris_scoring.job import run as job
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts, last_traces
-from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_verdicts, read_verdicts, shared_causes
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
@@ -81,11 +81,13 @@ class AfterRun:
         assert moment is not None
         with connect(project) as connection:
             self.show_fleet(connection, relations, moment)
-            for line in (
-                *why_unscored(Marts(connection, relations)),
-                *job.empty_sources(connection, project, moment),
-                *_late_remarks(connection, relations),
-            ):
+            with snapshot(connection):
+                remarks = [
+                    *why_unscored(Marts(connection, relations)),
+                    *job.empty_sources(connection, project, moment),
+                    *_late_remarks(connection, relations),
+                ]
+            for line in remarks:
                 say(line)
             self.write_report(connection, relations)
         progress(f"Done in {time.monotonic() - started:.0f} s.")
@@ -105,7 +107,7 @@ class AfterRun:
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the news since the run before."""
-        with read_only(connection):
+        with snapshot(connection):
             marts = Marts(connection, relations)
             found = changed_alerts(self._known, alerts(marts, moment), last_traces(marts, moment))
             self.news = News(*found)

@@ -44,7 +44,7 @@ def run_embedded(
 
     :raises CirisError: the run fails or is refused.
     """
-    with connect(project) as connection:
+    with connect(project) as connection, connection.transaction():
         is_sample = _has_only_sample(project, connection)
     if is_sample and as_of is None and project.variables.get("as_of") is None:
         as_of = SAMPLE["as_of"]

@@ -73,7 +73,7 @@ def _newest_trace(project: Project) -> datetime | None:
         from {table}
         where "timestamp" <= now()
     """
-    with connect(project) as connection:
+    with connect(project) as connection, connection.transaction():
         is_scored: sql.Composable = sql.SQL("true")
         if has_run_kind(connection, table):
             kinds = sql.Literal(list(project.variables["scored_run_kinds"]))

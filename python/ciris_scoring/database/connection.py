@@ -6,9 +6,9 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
-from ciris_scoring.database.pooler import refuse_shared_sessions
 from ciris_scoring.database.project import Project
 from ciris_scoring.errors import DatabaseError, one_line
 
@@ -25,25 +25,10 @@ SETTINGS_OF_VALUES: Mapping[str, str] = {
     "array_nulls": "on",
     "row_security": "off",  # off: the server refuses a query instead of hiding rows from it
 }
-# Settings with fixed values, because a session could inherit other values from the role, the database or the server.
-SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {
-    **SETTINGS_OF_VALUES,
-    "default_transaction_isolation": "read committed",
-    "default_transaction_deferrable": "off",
-    "default_transaction_read_only": "off",
-}
-# The server ends the query if this process is killed.
-CHECK_CLIENT = {"client_connection_check_interval": "1s"}
 # pg_catalog is safe: only PostgreSQL itself creates functions, operators and types there.
 SEARCH_PATH = "pg_catalog, pg_temp"
-SESSION_SETTINGS: Mapping[str, str] = {
-    **SETTINGS_NOT_TO_INHERIT,
-    **CHECK_CLIENT,
-    "search_path": SEARCH_PATH,
-    "timezone": "UTC",
-}
-# Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the
-# role may set it. After 60 s without traffic the server checks that the client still exists.
+# Limits that a transaction may inherit and that would stop a run. Each is removed if the server's version has it and
+# the role may set it. After 60 s without traffic the server checks that the client still exists.
 LIMITS_NOT_TO_INHERIT: Mapping[str, str] = {
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -57,20 +42,35 @@ LIMITS_NOT_TO_INHERIT: Mapping[str, str] = {
     "tcp_keepalives_count": "0",
     "tcp_user_timeout": "0",
 }
-_LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
-# This statement runs before the search path is set, so every name and operator in it is qualified by its schema.
-LIFT_LIMITS = f"""
-select pg_catalog.set_config(limits.name, limits.value, false)
-from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
-where
-    pg_catalog.current_setting(limits.name, true) is not null
-    and (
-        limits.name operator(pg_catalog.<>) 'temp_file_limit'
-        or pg_catalog.has_parameter_privilege(limits.name, 'set')
-    )
-"""
+# client_connection_check_interval: the server ends the query if this process is killed.
+SETTINGS: Mapping[str, str] = {
+    "search_path": SEARCH_PATH,
+    **SETTINGS_OF_VALUES,
+    **LIMITS_NOT_TO_INHERIT,
+    "timezone": "UTC",
+    "client_connection_check_interval": "1s",
+}
+"""Settings of each transaction, whatever the role, the database or the server would give it."""
 OLDEST_POSTGRESQL = 15
-"""Oldest supported version. ``LIFT_LIMITS`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
+"""Oldest supported version. ``local_settings`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
+
+
+class TargetConnection(psycopg.Connection[TupleRow]):
+    """Connection whose transactions have the settings of this project. The session keeps none of them, so a pooler may
+    give it to another client after each transaction."""
+
+    settings: sql.Composed | None = None
+
+    @contextlib.contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """Open a transaction with the settings, or a savepoint in a transaction."""
+        begins = self.info.transaction_status == TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if begins and self.settings is not None:
+                self.execute(self.settings, prepare=False)
+            yield transaction
 
 
 def one_row(cursor: psycopg.Cursor) -> TupleRow:
@@ -120,32 +120,40 @@ def where(project: Project) -> str:
 
 @contextlib.contextmanager
 def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
-    """Open a connection to the target, in autocommit mode and in UTC, and close it at the end of the block.
+    """Open a connection to the target, in autocommit mode, and close it at the end of the block. Only the transactions
+    of :meth:`TargetConnection.transaction` have the settings of this project.
 
     :param writes: whether the session writes; a standby is then refused.
-    :raises DatabaseError: the server is down, refuses the login, or is too old; the database is not in UTF8; a pooler
-        shares sessions; or a statement in the block fails.
+    :raises DatabaseError: the server is down, refuses the login, or is too old; the database is not in UTF8; the role
+        cannot be set; or a statement in the block fails.
     """
     try:
-        connection = _open(project.credentials)
+        connection = TargetConnection.connect(**connection_options(project.credentials))
     except psycopg.OperationalError as error:
         raise _login_error(project, error) from error
     with connection, errors_in_words(project):
-        refuse_shared_sessions(connection, lambda: _open(project.credentials), where(project))
         if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
             raise DatabaseError(
                 f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
                 f"the project needs {OLDEST_POSTGRESQL} or newer."
             )
-        prepare_session(connection, project)
+        prepare(connection, project)
         if writes:
             _refuse_standby(connection, project)
         _check_encoding(connection, project)
         yield connection
 
 
-def _open(credentials: Any) -> psycopg.Connection:
-    return psycopg.connect(**connection_options(credentials), autocommit=True)
+@contextlib.contextmanager
+def snapshot(connection: psycopg.Connection, *, read_only: bool = True) -> Iterator[None]:
+    """Open a transaction in which all queries see the same snapshot of the database."""
+    connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, read_only
+    try:
+        with connection.transaction():
+            yield
+    finally:
+        if not connection.closed:
+            connection.isolation_level, connection.read_only = psycopg.IsolationLevel.READ_COMMITTED, False
 
 
 @contextlib.contextmanager
@@ -173,22 +181,24 @@ def connection_options(credentials: Any) -> dict[str, Any]:
         "keepalives_idle": credentials.keepalives_idle or 60,
         "application_name": APPLICATION_NAME,
         "client_encoding": "utf8",
+        "autocommit": True,
+        "prepare_threshold": None,  # a pooler would give the next transaction a session without the prepared statements
     }
     return {name: value for name, value in options.items() if value is not None}
 
 
-def prepare_session(
-    connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
-) -> None:
-    """Apply the settings of a session, and set the role of the target if it has one.
+def prepare(connection: TargetConnection, project: Project, settings: Mapping[str, str] = SETTINGS) -> None:
+    """Let the transactions of a connection have settings, and the role of the target if it has one.
 
     :raises DatabaseError: the role cannot be set.
     """
-    connection.execute(session_statement(settings), prepare=False)
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    connection.read_only = connection.deferrable = False
     role = project.credentials.role
     if role:
         try:
-            connection.execute(f"set role {role}", prepare=False)  # not quoted, as in dbt
+            with super(TargetConnection, connection).transaction():
+                connection.execute(f"set local role {role}", prepare=False)  # not quoted, as in dbt
         except psycopg.Error as error:
             raise DatabaseError(
                 f"The role {role!r} of target {project.target_name!r} cannot be set: {one_line(error)}",
@@ -196,12 +206,33 @@ def prepare_session(
                 f"""role: '"Score-er"'. The role must exist, and as a superuser: grant ROLE to """
                 f"{project.credentials.user};",
             ) from error
+    connection.settings = local_settings(settings, role)
 
 
-def session_statement(settings: Mapping[str, str]) -> sql.Composed:
-    """Return statements that remove inherited limits and apply settings."""
-    calls = [sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value) for name, value in settings.items()]
-    return sql.SQL("{}; select {}").format(sql.SQL(LIFT_LIMITS), sql.SQL(", ").join(calls))
+def local_settings(settings: Mapping[str, str], role: str | None = None) -> sql.Composed:
+    """Return statements that set a role, and settings as far as the server has them, until the end of the transaction.
+
+    They run before the search path is set, so every name and operator in them is qualified by its schema.
+    """
+    pairs = sql.SQL(", ").join(sql.SQL("({}, {})").format(name, value) for name, value in settings.items())
+    return sql.SQL("{}{}").format(
+        sql.SQL(f"set local role {role}; " if role else ""),
+        sql.SQL("""
+            select pg_catalog.set_config(wanted.name, wanted.value, true)
+            from (values {}) as wanted (name, value)
+            where
+                pg_catalog.current_setting(wanted.name, true) is not null
+                and (
+                    wanted.name operator(pg_catalog.<>) 'temp_file_limit'
+                    or pg_catalog.has_parameter_privilege(wanted.name, 'set')
+                )
+        """).format(pairs),
+    )
+
+
+def settings_text(others: Mapping[str, str], role: str | None) -> str:
+    """Return :func:`local_settings` as text, with other settings, for the macros."""
+    return local_settings({**SETTINGS, **others}, role).as_string(None)
 
 
 def _refuse_standby(connection: psycopg.Connection, project: Project) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psycopg
 from psycopg.rows import TupleRow
 
-from ciris_scoring.database.connection import one_row
+from ciris_scoring.database.connection import TargetConnection, one_row
 from ciris_scoring.errors import RunInProgress
 
 RUN_LOCK = "ciris_scoring"
@@ -28,17 +28,20 @@ HELD = """
 
 LOCK_SECONDS = 5
 """Seconds to wait for a lock. After a run was killed, the server ends its sessions about one second later, because of
-``connection.CHECK_CLIENT``."""
+setting client_connection_check_interval."""
 
 
 @contextlib.contextmanager
 def run_lock(connection: psycopg.Connection, schema: str) -> Iterator[None]:
     """Hold the lock of a target schema during the block.
 
-    :param connection: a connection that has no transaction and no other use during the block.
+    :param connection: a connection that has no transaction and no other use during the block. Its settings hold while
+        the transaction is idle.
     :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
     """
     connection.execute("begin")
+    if isinstance(connection, TargetConnection) and connection.settings is not None:
+        connection.execute(connection.settings)
     try:
         deadline = time.monotonic() + LOCK_SECONDS
         while not _execute_on_lock(connection, "pg_try_advisory_xact_lock", RUN_LOCK, schema):

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import SEARCH_PATH, connect, one_row, schema_right, where
+from ciris_scoring.database.connection import connect, one_row, schema_right, where
 from ciris_scoring.database.dbt import invoke, parse
 from ciris_scoring.database.ownership import ownership_faults
 from ciris_scoring.database.project import Project
@@ -50,8 +50,8 @@ def check(project: Project, remarks: Callable[[psycopg.Connection, Relations], l
     manifest = parse(project)
     relations = relations_of(manifest, project.schema)
     try:
-        with connect(project, writes=True) as connection:
-            connection.execute("set default_transaction_read_only to on")
+        with connect(project, writes=True) as connection, connection.transaction():
+            connection.execute("set transaction read only")
             [fitness.role] = one_row(connection.execute("select current_user::text"))
             fitness.server_version = connection.info.parameter_status("server_version")
             faults = [*ownership_faults(connection, relations), *_missing_rights(connection, relations)]
@@ -113,8 +113,8 @@ def _run(
 
 def _asked(project: Project, expression: str) -> Any:
     """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session."""
-    settings = f"set default_transaction_read_only to on; set search_path to {SEARCH_PATH}; commit; begin"
-    inline = "{% if execute %}{% do run_query('" + settings + "') %}{{ " + expression + " }}{% endif %}"
+    begin = "{% do begin_transaction() %}{% do run_query('set transaction read only') %}"
+    inline = "{% if execute %}" + begin + "{{ " + expression + " }}{% endif %}"
     outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars)
     return json.loads(outcome.results[0].node.compiled_code)
 

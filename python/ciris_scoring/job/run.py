@@ -43,7 +43,7 @@ def run(
     build = DbtBuild(project)
     relations = build.relations
     with connect(project, writes=True) as lock, run_lock(lock, project.schema):
-        with connect(project) as connection:
+        with connect(project) as connection, connection.transaction():
             # Another role's object could run code as this role.
             for fault in ownership_faults(connection, relations):
                 raise fault
@@ -54,7 +54,7 @@ def run(
         try:
             _build(lock, build, variables, full_refresh)
         finally:
-            with contextlib.suppress(CirisError), connect(project) as connection:
+            with contextlib.suppress(CirisError), connect(project) as connection, connection.transaction():
                 record.read(connection, relations)
     return relations
 

@@ -1,8 +1,7 @@
 """Access to the published marts: rows as dataclasses, in one consistent snapshot of the database."""
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -158,11 +157,3 @@ def grouped(rows: Iterable[Kind], by: str = "agent_id_hash") -> Mapping[str, lis
     for row in rows:
         found[value_of(row)].append(row)
     return found
-
-
-@contextlib.contextmanager
-def read_only(connection: psycopg.Connection) -> Iterator[None]:
-    """Open a read-only transaction, so that all queries see the same snapshot of the database."""
-    with connection.transaction():
-        connection.execute("set transaction isolation level repeatable read, read only")
-        yield

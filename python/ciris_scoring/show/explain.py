@@ -5,7 +5,7 @@ from typing import Any
 
 from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import connect
+from ciris_scoring.database.connection import connect, snapshot
 from ciris_scoring.database.dbt import read_relations
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.terminal import aligned, columns, fitted, plural, printable, width, wrapped
@@ -13,7 +13,7 @@ from ciris_scoring.kinds import KINDS
 from ciris_scoring.kinds.components import LOSS_WORDS
 from ciris_scoring.marts import asking, permissions
 from ciris_scoring.marts.evidence import RULES, described
-from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import SIMULATED
 from ciris_scoring.marts.words import named, widened_by
@@ -63,7 +63,7 @@ def read_explanation(
     """
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
-    with connect(project) as connection, read_only(connection):
+    with connect(project) as connection, snapshot(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
         chosen = view.choose_agent(marts, agent, window_days, moment, threshold, permission)

@@ -8,12 +8,12 @@ from typing import NoReturn
 
 import psycopg
 
-from ciris_scoring.database.connection import connect
+from ciris_scoring.database.connection import connect, snapshot
 from ciris_scoring.database.dbt import read_relations
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.errors import CirisError, InputError
-from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.show.formats import json_text
 from ciris_scoring.show.pages.other import report_document, report_page
 from ciris_scoring.show.view import choose
@@ -33,7 +33,7 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
 
 def read_report(connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool) -> str:
     """Create the report over an open connection. The parameters are those of `report`."""
-    with read_only(connection):
+    with snapshot(connection):
         marts = Marts(connection, relations)
         marts.require()
         if json:

@@ -7,14 +7,14 @@ import psycopg
 
 from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import connect
+from ciris_scoring.database.connection import connect, snapshot
 from ciris_scoring.database.dbt import read_relations
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.database.terminal import aligned, columns, fitted, painted, plural, printable, width, wrapped
 from ciris_scoring.errors import DatabaseError
 from ciris_scoring.marts import asking
-from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories, windows
 from ciris_scoring.marts.permissions import words
 from ciris_scoring.marts.quality import why_unscored
@@ -55,7 +55,7 @@ def show_fleet(
     :param permission: name of a permission, which decides threshold and window.
     :param form: json, csv, or None for a table.
     """
-    with connect(project) as connection, read_only(connection):
+    with connect(project) as connection, snapshot(connection):
         marts = Marts(connection, read_relations(project))
         chosen = _published(marts, as_of, window_days, threshold, permission)
         document = view.fleet_document(marts, chosen, view.fleet_scores(marts, chosen))
@@ -70,7 +70,7 @@ def show_alerts(project: Project, as_of: str | None, window_days: int | None, fo
 
     :param form: json, csv, or None for a table.
     """
-    with connect(project) as connection, read_only(connection):
+    with connect(project) as connection, snapshot(connection):
         marts = Marts(connection, read_relations(project))
         chosen = _published(marts, as_of, window_days)
         document = view.raised_document(marts, chosen)

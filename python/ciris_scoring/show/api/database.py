@@ -10,9 +10,8 @@ import psycopg
 from psycopg import IsolationLevel
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from ciris_scoring.database.connection import SESSION_SETTINGS, connection_options, prepare_session, where
+from ciris_scoring.database.connection import SETTINGS, TargetConnection, connection_options, prepare, where
 from ciris_scoring.database.dbt import read_relations
-from ciris_scoring.database.pooler import refuse_shared_sessions
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.terminal import say
 from ciris_scoring.errors import DatabaseError, NoRight, one_line
@@ -49,8 +48,7 @@ class Database:
         self.relations = read_relations(project)
         self._connections = connections
         self._settings = {
-            **SESSION_SETTINGS,
-            "default_transaction_read_only": "on",
+            **SETTINGS,
             "statement_timeout": f"{statement_timeout * 1000:.0f}ms",
             "idle_in_transaction_session_timeout": f"{statement_timeout * 1000:.0f}ms",
         }
@@ -58,11 +56,10 @@ class Database:
             **connection_options(project.credentials),
             "connect_timeout": CONNECT_SECONDS,
             "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
-            "autocommit": True,
         }
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._pool: ConnectionPool | None = None
+        self._pool: ConnectionPool[TargetConnection] | None = None
         """The pool; None while the database cannot be reached."""
         self._prober: threading.Thread | None = None
 
@@ -72,10 +69,7 @@ class Database:
         return self._pool is None
 
     def open(self) -> None:
-        """Connect. If the database is away, try again in the background.
-
-        :raises DatabaseError: a connection pooler does not keep sessions.
-        """
+        """Connect. If the database is away, try again in the background."""
         try:
             self._pool = self._new_pool()
         except psycopg.Error as error:
@@ -122,20 +116,18 @@ class Database:
                 raise Problem("database-busy", "All sessions with the database are in use.") from error
         raise Problem("database-away", "The database cannot be reached; ask again in a moment.")
 
-    def _configure(self, connection: psycopg.Connection) -> None:
-        prepare_session(connection, self.project, self._settings)
+    def _configure(self, connection: TargetConnection) -> None:
+        prepare(connection, self.project, self._settings)
         connection.isolation_level = IsolationLevel.REPEATABLE_READ  # one snapshot for all queries
         connection.read_only = True
 
-    def _new_pool(self) -> ConnectionPool:
+    def _new_pool(self) -> ConnectionPool[TargetConnection]:
         """Connect once to check the database, then create a pool."""
-        with psycopg.connect(**self._options) as connection:
-            is_pooled = refuse_shared_sessions(
-                connection, lambda: psycopg.connect(**self._options), where(self.project)
-            )
+        with TargetConnection.connect(**self._options) as connection:
             self._configure(connection)
         return ConnectionPool(
-            kwargs={**self._options, **({"prepare_threshold": None} if is_pooled else {})},
+            connection_class=TargetConnection,
+            kwargs=self._options,
             min_size=1,
             max_size=self._connections,
             open=True,
