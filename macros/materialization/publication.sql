@@ -93,3 +93,29 @@
   end
   $rows$;
 {% endmacro %}
+
+{#- Post-hook of int_runs: SQL that adds the foreign keys of the marts, so that BI tools draw joins. They are not enforced,
+    because the join of dim_agents holds by construction, and the check would cost as much as writing the rows. Needs
+    PostgreSQL 18. -#}
+{% macro declare_foreign_keys() %}
+  {%- if not execute -%} {{ return('') }} {%- endif -%}
+  {%- set statements = [] -%}
+  {%- for node in graph.nodes.values() if is_mart_table(node) and distribution_of(node) == 'local' -%}
+    {%- for constraint in node.constraints if constraint.type == 'foreign_key' -%}
+      {%- set mart = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias) -%}
+      {%- do statements.append(
+        "if not exists (select from pg_constraint where contype = 'f' and conrelid = " ~ literal(mart) ~ "::regclass) then "
+        ~ "execute " ~ literal(
+          "alter table " ~ mart ~ " add foreign key (" ~ constraint.columns | join(", ") ~ ") references " ~ ref("dim_agents")
+          ~ " (agent_id_hash) not enforced"
+        ) ~ "; end if;") -%}
+    {%- endfor -%}
+  {%- endfor %}
+  do $keys$
+  begin
+    if current_setting('server_version_num')::integer >= 180000 then
+      {{ statements | join("\n      ") }}
+    end if;
+  end
+  $keys$;
+{% endmacro %}

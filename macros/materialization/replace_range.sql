@@ -127,7 +127,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
     its expression is applied to each column; otherwise the expression is a complete condition. -#}
 {% macro constraints_of_model() %}
   {%- set constraints = [] -%}
-  {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
+  {%- for column in model.constraints | rejectattr('type', 'in', ['check', 'foreign_key']) | map(attribute='columns') | sum(start=[]) | unique -%}
     {%- do constraints.append({
         'name': (column ~ ' not null')[:63],
         'column': column,

@@ -145,18 +145,34 @@ all_issues as (
         last_as_of
     from {{ ref('int_late_arrivals') }}
 
+),
+
+counted as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        sum(n)::bigint as n,
+        min(first_as_of) as first_as_of,
+        max(last_as_of) as last_as_of
+    from all_issues
+    group by
+        agent_id_hash,
+        period_start,
+        issue
+
 )
 
 select
-    {{ surrogate_key(['issue'], nullable=['agent_id_hash', epoch('period_start')]) }} as data_quality_id,
-    agent_id_hash,
-    period_start,
-    issue,
-    sum(n)::bigint as n,
-    min(first_as_of) as first_as_of,
-    max(last_as_of) as last_as_of
-from all_issues
-group by
-    agent_id_hash,
-    period_start,
-    issue
+    {{ surrogate_key(['counted.issue'], nullable=['counted.agent_id_hash', epoch('counted.period_start')]) }}
+    as data_quality_id,
+    counted.agent_id_hash,
+    counted.period_start,
+    counted.issue,
+    counted.n,
+    counted.first_as_of,
+    counted.last_as_of,
+    agents.agent_label
+from counted
+left join {{ ref('int_agents') }} as agents on counted.agent_id_hash = agents.agent_id_hash

@@ -8,6 +8,7 @@ with scores as (
         agent_id_hash,
         as_of,
         window_days,
+        agent_label,
         {% for column in components() %}
         {{ column }}{% if not loop.last %},{% endif %}
         {% endfor %}
@@ -26,7 +27,8 @@ select
     scores.window_days,
     unpivoted.factor,
     unpivoted.component,
-    unpivoted.component_value
+    unpivoted.component_value,
+    scores.agent_label
 from scores
 cross join lateral (
     values

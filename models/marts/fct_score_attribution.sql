@@ -9,6 +9,7 @@ with scores as (
         agent_id_hash,
         as_of,
         window_days,
+        agent_label,
         capacity_score
     from {{ ref('fct_capacity_scores') }}
     where capacity_score is not null
@@ -38,7 +39,8 @@ select
     ranked.loss_component,
     ranked.loss,
     ranked.points_lost,
-    ranked.rank
+    ranked.rank,
+    scores.agent_label
 from scores
 inner join certainty
     on

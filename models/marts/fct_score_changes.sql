@@ -31,6 +31,7 @@ published as not materialized (
         scores.agent_id_hash,
         scores.as_of,
         scores.window_days,
+        scores.agent_label,
         scores.capacity_score,
         scores.parameter_set_id,
         {% for loss_component in loss_components() %}
@@ -67,7 +68,8 @@ select
     ranked.loss_component,
     ranked.loss_change,
     ranked.points,
-    ranked.rank
+    ranked.rank,
+    later.agent_label
 from published as later
 cross join lateral {{ earlier_as_ofs('later.as_of', 'later.window_days') }} as comparisons (
     compared_with, compared_as_of

@@ -8,6 +8,7 @@ with scores as not materialized (
         agent_id_hash,
         as_of,
         window_days,
+        agent_label,
         capacity_score,
         parameter_set_id
     from {{ ref('fct_capacity_scores') }}
@@ -20,6 +21,7 @@ compared as (
         scores.agent_id_hash,
         scores.as_of,
         scores.window_days,
+        scores.agent_label,
         comparisons.compared_with,
         comparisons.compared_as_of,
         earlier.capacity_score as score_before,
@@ -49,5 +51,6 @@ select
     score_before,
     score_now,
     case when not_comparable_because is null then score_now - score_before end as change,
-    not_comparable_because
+    not_comparable_because,
+    agent_label
 from compared

@@ -20,6 +20,7 @@ with scores as (
         agent_id_hash,
         as_of,
         window_days,
+        agent_label,
         capacity_score,
         category,
         score_status,
@@ -227,7 +228,8 @@ select
     decided.capacity_score,
     decided.fragile_window_days,
     decided.fragile_score_high,
-    last_verdicts.last_verdict
+    last_verdicts.last_verdict,
+    decided.agent_label
 from decided
 left join last_verdicts
     on

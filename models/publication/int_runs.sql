@@ -4,11 +4,14 @@
     meta={'range': 'run_id'},
     full_refresh=false,
     pre_hook="{{ publish() }}",
-    post_hook="update {{ ref('int_built') }} set staged_rows = null where staged_rows is not null",
+    post_hook=[
+      "update {{ ref('int_built') }} set staged_rows = null where staged_rows is not null",
+      "{{ declare_foreign_keys() }}",
+    ],
   )
 }}
-{#- Log of runs. dbt writes the row of a run when it starts and when it ends (macros/checks/run_log.sql), so that refused,
-    failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. In
+{#- Log of runs. dbt writes the row of a run when it starts and when it ends (macros/checks/run_log.sql), so that
+    refused, failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. In
     one transaction it publishes all staged marts and rewrites the row of the run. It is a model and not a hook, so that
     dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id. -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}

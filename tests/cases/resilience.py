@@ -113,6 +113,7 @@ CASES = [
         ],
         {
             "mttr_hours": (5 + 3 + 10) / 3,
+            "n_episodes": 3,
             "n_open_episodes": 1,
             "rho_regression": 0,
             "r_score": norm(1 / (1 + 6)),

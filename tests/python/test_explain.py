@@ -19,6 +19,7 @@ from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES, costliest, read_evidence
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import FACTORS
+from ciris_scoring.show import view
 from ciris_scoring.show.explain import PAGE_WIDTH, page
 from ciris_scoring.show.view import MAX_TRACES
 from command_line import command, refused
@@ -68,6 +69,13 @@ def test_ambiguous_agents_are_listed(scored_sample, sample_copy):
 def test_error_names_the_schema_without_marts(database):
     error, _ = refused(command(database, "explain", "Link"))
     assert error == f"Error: No score is published in schema {SCHEMA} yet."
+
+
+REWRITTEN = """
+    delete from int_trace_checks where traced_at >= '2026-06-12' or is_fragility_detected;
+    delete from int_deferral_values where status = 'REJECTED'
+"""
+"""Changes that a run may make before it publishes."""
 
 
 # --- numbers in explanations -----------------------------------------------------------------------------------------
@@ -131,6 +139,28 @@ def test_overrides_without_a_judgement_are_counted_and_named(marts):
     assert Counter(trace.recorded for trace in traces) == {
         "action_was_overridden: true": 1,
         "action_was_overridden: true; a check of the conscience did not run": 12,
+    }
+
+
+def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
+    """A run rewrites the evidence before it publishes. The sentences then have the published counts, and lose what only
+    the evidence says."""
+    chosen = view.choose(Marts(marts, MARTS))
+
+    def causes() -> dict[str, str]:
+        scores = view.fleet_scores(Marts(marts, MARTS), chosen)
+        return {score.agent_name: score.cause for score in scores}
+
+    before = causes()
+    marts.execute(REWRITTEN)
+    after = causes()
+    assert (
+        before["Latch"] == "Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (135 traces)."
+    )
+    assert after == before | {
+        "Latch": "Signs with a key that is unknown, revoked or expired (135 traces).",
+        "Mire": "Stuck in a fragile episode since 2026-06-09 09:04, 135 h.",
+        "Bravo": "Deferrals were judged worth 0.600 on average (5 deferrals).",
     }
 
 

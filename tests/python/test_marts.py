@@ -38,6 +38,22 @@ def test_columns_types_and_comments_equal_the_contract(marts, scored_sample):
     assert all(all(row) for row in found)
 
 
+def test_every_mart_of_agents_has_their_label_and_tables_have_a_foreign_key(marts, scored_sample):
+    """BI tools draw joins from foreign keys. Views cannot have one, and fct_data_quality also has unscored agents."""
+    models = [node for node in parsed(scored_sample, None).nodes.values() if node.fqn[1:2] == ["marts"]]
+    of_agents = {node.name: node for node in models if "agent_id_hash" in getattr(node, "columns", ())}
+    assert {name for name, node in of_agents.items() if "agent_label" not in node.columns} == set()
+    labels = "select agent_id_hash, agent_label from dim_agents order by 1"
+    for name in of_agents.keys() - {"dim_agents"}:
+        query = f"select distinct agent_id_hash, agent_label from {name} where agent_id_hash is not null order by 1"
+        assert set(marts.execute(query)) <= set(marts.execute(labels)), name
+    keys = (
+        "select conrelid::regclass::text from pg_constraint where contype = 'f' and confrelid = 'dim_agents'::regclass"
+    )
+    tables = {name for name, node in of_agents.items() if node.config.materialized == "replace_range"}
+    assert {name for [name] in marts.execute(keys)} == tables - {"dim_agents", "fct_data_quality"}
+
+
 def words(text: str) -> str:
     """Return a text on one line."""
     return " ".join(text.split())

@@ -106,6 +106,7 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
             md5(concat_ws('|', agent_id_hash, extract(epoch from as_of), window_days)) as score_certainty_id,
             *, case when capacity_score_steady is null then 'too_few_traces' end as steady_missing_because
         from ({reader.written(NAMED)}) as finished
+        inner join (select agent_id_hash, agent_label from {inputs["agents"]}) as agents using (agent_id_hash)
         """
 
 

@@ -1,8 +1,13 @@
-"""Main cause of each score in one sentence, from the agent's events and losses."""
+"""Main cause of each score in one sentence, from its published losses, components and counts.
+
+The events behind a loss (since when, which names) are read from the evidence. A run rewrites the evidence before it
+publishes, so events are told only if they agree with the published counts.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from math import isclose
 from typing import Any, NamedTuple
 
 from ciris_scoring import numbers_as_text as decimals
@@ -74,23 +79,10 @@ LONGEST_EPISODES = f"""
 
     select distinct on (agent_id_hash)
         agent_id_hash, traced_at, recovered_at, failure_mode, hours,
-        count(*) over (partition by agent_id_hash) as n
+        count(*) over (partition by agent_id_hash) as n, avg(hours) over (partition by agent_id_hash) as mean_hours
     from episodes
     where hours is not null
     order by agent_id_hash, hours desc, traced_at
-"""
-# Traces with an untrusted key since the last trace with a registered key.
-UNTRUSTED = """
-    select agent_id_hash, min(traced_at) as first_at, count(*) as n
-    from (
-        select
-            agent_id_hash, traced_at,
-            max(traced_at) filter (where is_key_registered) over (partition by agent_id_hash) as last_registered_at
-        from {fct_trace_checks}
-        where agent_id_hash = any(%(agents)s) and traced_at < %(as_of)s and is_counted
-    ) as checks
-    where last_registered_at is null or traced_at > last_registered_at
-    group by agent_id_hash
 """
 # Counted traces of the window.
 COUNTED = """
@@ -101,18 +93,34 @@ COUNTED = """
         and traced_at < %(as_of)s
         and is_counted
 """
-# Last change of the name in the window.
+# Number of traces of the window with an untrusted key, and the first one since the last trace with a registered key.
+UNTRUSTED = """
+    select
+        agent_id_hash, count(*) filter (where not is_key_registered and traced_at >= %(window_start)s) as n,
+        min(traced_at) filter (where last_registered_at is null or traced_at > last_registered_at) as first_at
+    from (
+        select
+            agent_id_hash, traced_at, is_key_registered,
+            max(traced_at) filter (where is_key_registered) over (partition by agent_id_hash) as last_registered_at
+        from {fct_trace_checks}
+        where agent_id_hash = any(%(agents)s) and traced_at < %(as_of)s and is_counted
+    ) as checks
+    group by agent_id_hash
+"""
+# Last change of the name in the window, and the number of changes.
 LAST_RENAMES = f"""
-    select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name
+    select distinct on (agent_id_hash)
+        agent_id_hash, traced_at, previous_agent_name, agent_name, count(*) over (partition by agent_id_hash) as n
     {COUNTED}
         and is_identity_change
     order by agent_id_hash, traced_at desc
 """
-# Number of overrides of the window without a judgement.
-UNJUDGED_OVERRIDES = f"""
-    select agent_id_hash, count(*) as n
+# Number of overrides of the window, and of those without a judgement.
+OVERRIDES = f"""
+    select
+        agent_id_hash, count(*) as n, count(*) filter (where is_override_without_judgement) as n_without_judgement
     {COUNTED}
-        and is_override_without_judgement
+        and is_overridden
     group by agent_id_hash
 """
 # Number of judged deferrals of the window, and numbers of deferrals with less than the full value, by reason.
@@ -120,6 +128,7 @@ POOR_DEFERRALS = """
     select
         agent_id_hash,
         count(*) as n,
+        avg(deferral_value) as mean_value,
         count(*) filter (where status = 'REJECTED') as n_rejected,
         count(*) filter (where deferral_value = 0 and status <> 'REJECTED') as n_wrong,
         count(*) filter (where deferral_value > 0 and deferral_value < 1) as n_unanswered
@@ -159,12 +168,29 @@ def causes(
     found = {}
     for fact in facts:
         agent = fact["agent_id_hash"]
+        if agent in events and not _agrees(fact, events[agent]):
+            del events[agent]
         sentence = _sentence({**fact, "chain": chains[agent]}, events.get(agent))
         if agent in silent and fact["newest_trace_at"]:
             sentence = f"No trace since {at(fact['newest_trace_at'])}. {sentence}"
         chain = CHAIN_CAUSES.get(chains[agent])
         found[agent] = Cause(sentence, _shared(fact, events.get(agent), chain), chain)
     return found
+
+
+def _agrees(fact: Row, event: Row) -> bool:
+    """Return whether the events of an agent agree with the published score."""
+    n_traces = fact["n_traces"]
+    published = {
+        "mttr_hours": (fact["n_episodes"], event.get("mean_hours"), fact["mttr_hours"]),
+        "rho_regression": (fact["n_episodes"], event.get("mean_hours"), fact["mttr_hours"]),
+        "d_identity": (round(fact["d_identity"] * n_traces), None, None),
+        "k_contradiction": (round(fact["k_contradiction"] * n_traces), None, None),
+        "i_chain": (n_traces - round(fact["key_rate"] * n_traces), None, None),
+        "q_deferral": (fact["n_judged_deferrals"], event.get("mean_value"), fact["q_deferral"]),
+    }
+    n, mean, published_mean = published[fact["loss_component"]]
+    return event["n"] == n and (mean is None or isclose(mean, published_mean, abs_tol=1e-9))
 
 
 def _chain_cause(fact: Row) -> str:
@@ -220,18 +246,21 @@ def _traces(fact: Row, share: float, singular: str, many: str) -> str:
 
 
 def _slow_recovery(fact: Row, episode: Row) -> str:
+    n, hours = plural(fact["n_episodes"], "fragile episode"), fact["mttr_hours"]
+    if fact["n_episodes"] == fact["n_open_episodes"]:
+        mode = f" ({fitted(episode['failure_mode'], LONGEST_NAME)})" if episode else ""
+        began = at(fact["as_of"] - timedelta(hours=hours))
+        return f"Stuck in a fragile episode{mode} since {began}, {hours:,.0f} h."
     if not episode:
-        return f"Fragile episodes last {decimals.cut(fact['mttr_hours'], 1)} h on average."
+        return f"{n}, {decimals.cut(hours, 1)} h long on average."
     mode, began = fitted(episode["failure_mode"], LONGEST_NAME), at(episode["traced_at"])
-    hours = f"{episode['hours']:,.0f} h"
     if episode["recovered_at"] is None:
-        return f"Stuck in a fragile episode ({mode}) since {began}, {hours}."
-    n = plural(episode["n"], "fragile episode")
-    return f"{n}; the longest ({mode}) began {began} and lasted {hours}."
+        return f"Stuck in a fragile episode ({mode}) since {began}, {episode['hours']:,.0f} h."
+    return f"{n}; the longest ({mode}) began {began} and lasted {episode['hours']:,.0f} h."
 
 
-def _relapses(fact: Row, episode: Row) -> str:
-    n = f"{plural(episode['n'], 'fragile episode')}; " if episode else ""
+def _relapses(fact: Row, _: Row) -> str:
+    n = f"{plural(fact['n_episodes'], 'fragile episode')}; "
     share = round(100 * fact["rho_regression"])
     return f"{n}{share} % of the recoveries were followed by a relapse into the same failure mode."
 
@@ -239,10 +268,9 @@ def _relapses(fact: Row, episode: Row) -> str:
 def _chain(fact: Row, untrusted: Row) -> str:
     cause = fact["chain"]
     if cause == "key":
-        if not untrusted:
-            return f"{_traces(fact, 1 - fact['key_rate'], 'has', 'have')} an untrusted signing key."
-        n = plural(untrusted["n"], "trace")
-        return f"Signs with a key that is unknown, revoked or expired, since {at(untrusted['first_at'])} ({n})."
+        since = f", since {at(untrusted['first_at'])}" if untrusted else ""
+        n = plural(fact["n_traces"] - round(fact["key_rate"] * fact["n_traces"]), "trace")
+        return f"Signs with a key that is unknown, revoked or expired{since} ({n})."
     if cause == "signature":
         return f"{_traces(fact, 1 - fact['signature_rate'], 'has', 'have')} no valid signature."
     if cause == "link":
@@ -275,7 +303,8 @@ def _renamed(fact: Row, renamed: Row) -> str:
 
 
 def _overridden(fact: Row, unjudged: Row) -> str:
-    without = f", {unjudged['n']:,} of them without a judgement, because a check did not run" if unjudged else ""
+    n = unjudged["n_without_judgement"] if unjudged else 0
+    without = f", {n:,} of them without a judgement, because a check did not run" if n else ""
     return f"{_traces(fact, fact['k_contradiction'], 'was', 'were')} overridden by the conscience{without}."
 
 
@@ -325,7 +354,7 @@ EVENTS_OF = {
     "mttr_hours": LONGEST_EPISODES,
     "rho_regression": LONGEST_EPISODES,
     "d_identity": LAST_RENAMES,
-    "k_contradiction": UNJUDGED_OVERRIDES,
+    "k_contradiction": OVERRIDES,
     "q_deferral": POOR_DEFERRALS,
 }
 """Query of the events behind a loss component, by name of the loss component."""

@@ -31,7 +31,7 @@ MARTS = (
 SCORE_AGAIN = "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again."
 """Remedy for marts of another version."""
 SCORED = """{fct_capacity_scores}
-    left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
+    left join {fct_score_certainty} using (agent_id_hash, agent_label, as_of, window_days)
     left join (
         select
             agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, verdict, review_for,

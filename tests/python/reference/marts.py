@@ -35,7 +35,8 @@ fct_score_certainty and fct_verdicts; the rows of fct_score_certainty have only 
 COMPONENTS = (
     *("d_identity", "k_contradiction", "conscience_failure_rate", "i_chain", "signature_rate", "key_rate"),
     *("link_rate", "chain_gaps", "chain_rewinds", "chain_duplicates", "i_coverage", "i_replay", "n_replayed"),
-    *("delta_drift", *(f"delta_{metric}" for metric in METRICS), "mttr_hours", "n_open_episodes"),
+    *("delta_drift", *(f"delta_{metric}" for metric in METRICS), "mttr_hours", "n_episodes"),
+    *("n_open_episodes",),
     *("rho_regression", "ece", "q_deferral", "n_judged_deferrals", "u_unsafe"),
     *("sigma", "sigma_max", "n_signals"),
 )
