@@ -12,7 +12,6 @@ from benchmarks.coverage.events import row_facts
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.certainty.changes import behaviour_changes
-from ciris_scoring.certainty.counts import Counts, Pairs
 from ciris_scoring.certainty.design_effects import (
     add_to_fleet,
     day_steps,
@@ -20,8 +19,8 @@ from ciris_scoring.certainty.design_effects import (
     empty_fleet,
     fleet_values,
 )
-from ciris_scoring.certainty.episodes import event_changes
-from ciris_scoring.certainty.inputs import Present
+from ciris_scoring.certainty.events import event_changes
+from ciris_scoring.certainty.inputs import Counts, Pairs, Present
 from ciris_scoring.certainty.intervals import compute_intervals
 from ciris_scoring.windows.arrays import Booleans, Floats, Integers
 from ciris_scoring.windows.sums import Events, Places

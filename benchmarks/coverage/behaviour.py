@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.counts import COUNTED, Counts
+from ciris_scoring.certainty.inputs import COUNTED, Counts
 from ciris_scoring.windows.arrays import Floats, Integers
 from ciris_scoring.windows.drift import METRICS, N_BINS
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS

@@ -10,10 +10,10 @@ from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulat
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
-from ciris_scoring.certainty.counts import Counts, Pairs
 from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR
+from ciris_scoring.certainty.inputs import Counts, Pairs
 from ciris_scoring.certainty.intervals import Intervals, compute_intervals
-from ciris_scoring.certainty.losses import norm
+from ciris_scoring.certainty.losses import r_ceiling_loss
 from ciris_scoring.windows.arrays import Booleans, Floats
 from ciris_scoring.windows.reading import of_agents
 from ciris_scoring.windows.sums import Deferrals, Events, FragileEpisodes, Places
@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 """Tolerance of comparisons, because a bound may be exactly equal to the truth."""
 
 NO_DEFERRALS = Deferrals(*np.zeros((len(Deferrals._fields), 0), dtype=np.int64))
-BEST = float(norm(1.0, PARAMETERS))
+BEST = float(np.exp(-r_ceiling_loss(PARAMETERS)))
 
 
 def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, Counts
-from ciris_scoring.certainty.inputs import Scores
-from ciris_scoring.certainty.losses import norm
+from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, Counts, Scores
+from ciris_scoring.certainty.losses import loss_of_r
 from ciris_scoring.windows.arrays import Floats, Integers, between, ratio, running_total
 from ciris_scoring.windows.drift import drift
 from ciris_scoring.windows.run import Parameters, Window
@@ -38,7 +37,7 @@ def decayed_sum(per_period: Floats, length: int, keep: float = 1.0) -> Floats:
 
 def resilience_score(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
     """Compute ``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))`` (scoring.md §5)."""
-    return norm((1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho), parameters)
+    return np.exp(-loss_of_r(delta_drift, mttr_hours, rho, parameters))
 
 
 def sustained_coherence(sums: Counts, places: Places, windows: tuple[Window, ...], parameters: Parameters) -> Floats:
@@ -124,6 +123,6 @@ def published(
         is_replay_measured=is_replayed.astype(np.int64),
         is_s_measured=(~np.isnan(s)).astype(np.int64),
         **components,
-        **factors,
+        s_score=s,
         capacity_score=np.where(n >= parameters.min_traces, np.prod(list(factors.values()), axis=0), np.nan),
     )

@@ -28,13 +28,12 @@ from benchmarks.coverage.surroundings import (
     surroundings,
 )
 from benchmarks.coverage.truth import PARAMETERS, truth
-from ciris_scoring.certainty.counts import Counts
-from ciris_scoring.certainty.episodes import excess
-from ciris_scoring.certainty.inputs import Present
+from ciris_scoring.certainty.events import excess
+from ciris_scoring.certainty.inputs import Counts, Present
 from ciris_scoring.certainty.losses import r_ceiling_loss
 from ciris_scoring.certainty.steady import LongRun
 from ciris_scoring.certainty.steady import long_run as estimate
-from ciris_scoring.long_run import probability_reached
+from ciris_scoring.long_run import NORMAL_TO_95, probability_reached
 from ciris_scoring.windows.arrays import Booleans, Floats, Integers
 from ciris_scoring.windows.run import Window
 from ciris_scoring.windows.sums import Events
@@ -60,6 +59,8 @@ FRAGILE = 0.3
 """Upper end of the category high_fragility."""
 GRANT, WITHHOLD = 0.85, 0.45
 """Defaults of the variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
+FIXED, ENDS = r_ceiling_loss(PARAMETERS), (NORMAL_TO_95, -NORMAL_TO_95)
+"""Loss that no agent avoids, and ends of a 95 % interval of the steady score."""
 WINDOWS_DRAWN = 400
 """Number of simulated windows whose mean score is the long run."""
 
@@ -214,7 +215,9 @@ def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
         "7 days": standing(0, *week, unknown),
         "30 days": standing(1, *month, unknown),
         **{
-            f"steady, {days} days": standing(at, of.score, of.low, of.high, of.log_sd)
+            f"steady, {days} days": standing(
+                at, of.at(0, FIXED), of.at(ENDS[0], FIXED), of.at(ENDS[1], FIXED), of.log_sd
+            )
             for at, (days, of) in enumerate(zip(WINDOWS, steady, strict=True))
         },
     }
@@ -253,7 +256,7 @@ def _steady(sums: Counts, events: Events, present: Present) -> list[LongRun]:
 
 def probability(of: Standing, threshold: float) -> Floats:
     """Return the probability that the long run reaches the threshold; NaN if the score is not a steady score."""
-    result: Floats = probability_reached(threshold, of.score, of.log_sd, float(r_ceiling_loss(PARAMETERS)))
+    result: Floats = probability_reached(threshold, of.score, of.log_sd, FIXED)
     return np.where(np.isnan(of.log_sd), np.nan, result)
 
 

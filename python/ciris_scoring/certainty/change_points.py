@@ -6,7 +6,7 @@ between changes, and that a change happens with a small probability per day. The
 span of days, called evidence, has a closed form. A recursion over the spans gives the probability of each start of the
 present behaviour (Fearnhead and Liu 2007, Journal of the Royal Statistical Society B 69, 589–605; product partition
 model of Barry and Hartigan 1992, Annals of Statistics 20, 260–279). An estimate depends only on sums over the nested
-windows.
+windows: arrays (n, windows, ...), shortest window first, whose lengths in days are ``windows``.
 """
 
 import math
@@ -18,18 +18,15 @@ import numpy as np
 from ciris_scoring.windows.arrays import Floats
 
 CHANGE_PER_DAY = 1 / 600
-"""Probability per day that a quantity changes. A simulated agent changes 1.5 times a
-year, each time in 40 % of its properties, so each property changes once in 608 days (``benchmarks/coverage/year.py``).
-"""
-
+"""Probability per day that a quantity changes. A simulated agent changes 1.5 times a year, each time in 40 % of its
+properties, so each property changes once in 608 days (``benchmarks/coverage/year.py``)."""
 YOUNG_DAYS = 14
 """Number of days before the as-of in which a change of behaviour counts as recent (certainty.md §4b)."""
-
 HALF_LOG_TAU = math.log(math.tau) / 2
 """½ ln 2π, the constant of Stirling's series."""
 
 
-class Estimate(NamedTuple):
+class PresentValue(NamedTuple):
     """Estimated present values of n quantities, or of n sets of quantities; (n, ...) each."""
 
     mean: Floats
@@ -49,16 +46,9 @@ def log_gamma(x: Floats) -> Floats:
     return (z - 0.5) * np.log(z) - z + HALF_LOG_TAU + series - np.log(product)
 
 
-def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tuple[int, ...]) -> Estimate:
-    """Estimate rates with a beta prior (certainty.md §4b).
-
-    :param bad: (n, windows, ...) numbers of bad events in the nested windows, shortest window first, divided by the
-        design effect.
-    :param trials: (n, windows, ...) numbers of trials in the nested windows, divided by the design effect.
-    :param events: weight of the prior, as a number of events.
-    :param mean: mean of the prior.
-    :param windows: lengths of the nested windows in days.
-    """
+def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tuple[int, ...]) -> PresentValue:
+    """Estimate rates from numbers of bad events and of trials, divided by the design effect, with a beta prior that has
+    the weight of a number of ``events`` and a mean."""
     a, b = events, events / mean - events
     prior = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
@@ -70,15 +60,9 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
     return _estimate(value, value * (1 - value) / (total + 1), evidence, (bad, trials), windows)
 
 
-def frequencies(events: Floats, days: Floats, weight: float, mean: float, windows: tuple[int, ...]) -> Estimate:
-    """Estimate events per day with a gamma prior (certainty.md §4b).
-
-    :param events: (n, windows) numbers of events in the nested windows, shortest window first.
-    :param days: (n, windows) numbers of observed days in the nested windows.
-    :param weight: weight of the prior, as a number of events.
-    :param mean: mean of the prior, in events per day.
-    :param windows: lengths of the nested windows in days.
-    """
+def frequencies(events: Floats, days: Floats, weight: float, mean: float, windows: tuple[int, ...]) -> PresentValue:
+    """Estimate events per day from numbers of events and of observed days, with a gamma prior that has the weight of a
+    number of events and a mean in events per day."""
     a, b = weight, weight / mean
     prior = a * math.log(b) - math.lgamma(a)
 
@@ -89,16 +73,9 @@ def frequencies(events: Floats, days: Floats, weight: float, mean: float, window
     return _estimate(value, value / (b + days), evidence, (events, days), windows)
 
 
-def means(precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]) -> Estimate:
-    """Estimate means of normal values with a normal prior (certainty.md §4b). The values along a third axis change at
-    the same times.
-
-    :param precision: (n, windows[, values]) sums over each nested window of inverse variances, shortest window first.
-    :param weighted: (n, windows[, values]) sums over each nested window of values times inverse variances.
-    :param mean: mean of the prior.
-    :param variance: variance of the prior.
-    :param windows: lengths of the nested windows in days.
-    """
+def means(precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]) -> PresentValue:
+    """Estimate means of normal values from sums of inverse variances, and of values times inverse variances, with a
+    normal prior. The values along a third axis change at the same times."""
     a, b = 1 / variance, mean / variance
 
     def evidence(p: Floats, h: Floats) -> Floats:
@@ -115,13 +92,11 @@ def _estimate(
     evidence: Callable[[Floats, Floats], Floats],
     sums: tuple[Floats, Floats],
     windows: tuple[int, ...],
-) -> Estimate:
-    """Average the estimates of the nested windows. The weight of a window is the probability that the present behaviour
-    began at its start.
+) -> PresentValue:
+    """Average the estimates of the nested windows, each of which assumes that no change happened within it. The weight
+    of a window is the probability that the present behaviour began at its start.
 
-    :param value: (n, windows, ...) estimate from each window, which assumes that no change happened within it.
-    :param evidence: function that returns the log evidence of a span of days from its two sums.
-    :param sums: the two arguments of ``evidence``, as sums over each nested window.
+    :param evidence: function that returns the log evidence of a span of days from its two ``sums``.
     """
     bounds = (0, *windows)
     starts, ends = np.triu_indices(len(bounds), 1)
@@ -129,29 +104,19 @@ def _estimate(
     found = evidence(*(one[:, ends] - one[:, starts] for one in spans))
     of_span = {(int(i), int(j)): found[:, k] for k, (i, j) in enumerate(zip(starts, ends, strict=True))}
     weights = _weights(of_span, bounds)
-    n_recent = sum(window <= YOUNG_DAYS for window in windows)
-
-    def mixed(values: Floats) -> Floats:
-        shape = weights.shape + (1,) * (values.ndim - weights.ndim)
-        result: Floats = np.sum(weights.reshape(shape) * values, axis=1)
-        return result
-
-    mean = mixed(value)
-    return Estimate(
-        mean,
-        mixed(variance + (value - np.expand_dims(mean, 1)) ** 2),
-        np.sum(weights[:, :n_recent], axis=1),
-    )
+    spread = weights.reshape(*weights.shape, *(1,) * (value.ndim - weights.ndim))
+    mean = np.sum(spread * value, axis=1)
+    recent = np.sum(weights[:, : sum(window <= YOUNG_DAYS for window in windows)], axis=1)
+    return PresentValue(mean, np.sum(spread * (variance + (value - mean[:, None]) ** 2), axis=1), recent)
 
 
 def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...]) -> Floats:
-    """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...).
+    """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...). A
+    change between the starts of two windows counts as a change at the older start, and one before the longest window as
+    a change at its start.
 
-    A change between the starts of two windows counts as a change at the older start. Behaviour that began before the
-    longest window counts as begun at the start of this window.
-
-    :param of_span: log evidence of the days between two bounds, by the positions of the bounds.
-    :param bounds: the as-of and the starts of the windows, in days before the as-of.
+    :param of_span: log evidence of the days between two bounds, by their positions in ``bounds``, which are the as-of
+        and the starts of the windows, in days before the as-of.
     """
     last = len(bounds) - 1
     stays = math.log1p(-CHANGE_PER_DAY)
@@ -168,10 +133,6 @@ def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...]) ->
         return np.stack(found, axis=1)
 
     for i in range(last - 1, 0, -1):
-        options = from_start(i)
-        most = options.max(axis=1)
-        older[i] = most + np.log(np.sum(np.exp(options - most[:, None]), axis=1))
+        older[i] = np.logaddexp.reduce(from_start(i), axis=1)
     options = from_start(0)
-    weights = np.exp(options - options.max(axis=1, keepdims=True))
-    result: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return result
+    return np.exp(options - np.logaddexp.reduce(options, axis=1, keepdims=True))

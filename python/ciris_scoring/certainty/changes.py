@@ -1,11 +1,9 @@
-"""Find when an agent's behaviour became worse, for the alert ``falling`` (certainty.md §4).
+"""Find when an agent's behaviour became worse, for the alert ``falling`` (certainty.md §4, which defines all constants;
+docs/measuring.md, "Alarms", was measured with them).
 
 The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
 Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
 day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before the recent days.
-
-certainty.md §4, "falling", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
-measured with them.
 """
 
 from collections.abc import Iterator
@@ -13,82 +11,82 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, RATES, Counts, Pairs, day_sums, nested
 from ciris_scoring.certainty.design_effects import effect_of_steps, squared_steps
-from ciris_scoring.certainty.inputs import Present, Sides
+from ciris_scoring.certainty.inputs import (
+    COUNTED,
+    EVENT_UNITS,
+    RATES,
+    Counts,
+    Present,
+    Sides,
+    day_sums,
+    nested,
+    totals_of_days,
+)
 from ciris_scoring.certainty.losses import loss_of_rate, penalty
 from ciris_scoring.certainty.steady import LEAST_VARIANCE
-from ciris_scoring.windows.arrays import Booleans, Floats, Integers, ratio
+from ciris_scoring.windows.arrays import Booleans, Floats, Integers, between, ratio
 from ciris_scoring.windows.run import Parameters
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS
 
 RECENT_DAYS, BASE_DAYS = 42, 90
-"""Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
-(certainty.md §4). Their sum of 132 days is the lookback horizon of traces."""
+"""Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared.
+Their sum of 132 days is the lookback horizon of traces."""
 TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
 """Sizes of changes that are tried: factors by which the odds of a bad event grow, and amounts by which the gap between
-confidence and success rate grows (certainty.md §4)."""
+confidence and success rate grows."""
 ABOVE = 0.7
-"""Number of standard errors that are added to the rate or gap of the base, because the estimate may be too small
-(certainty.md §4)."""
+"""Number of standard errors added to the rate or gap of the base, because the estimate may be too small."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before a change, and largest rate or gap from which losses are computed (certainty.md §4)."""
-LEAST_GROWTH = 0.02
-"""Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
-and success rate (certainty.md §4)."""
+"""Largest rate before a change, and largest rate or gap from which losses are computed."""
+LEAST_GROWTH, DECIMALS = 0.02, 12
+"""Smallest growth, after rounding to some decimals, that counts as a change: of the loss of a rate that changes alone,
+or of the gap between confidence and success rate."""
 EFFECT_WEIGHT = 0.5
 """Weight, in degrees of freedom, of the design effect of days when the design effect of weeks is shrunk towards it. Set
 by simulation (docs/measuring.md, "Alarms")."""
-DECIMALS = 12
-"""Decimals to which a growth is rounded before it is compared with ``LEAST_GROWTH`` (certainty.md §4)."""
 
 
 class Change(NamedTuple):
-    """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
+    """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each: its log likelihood ratio
+    against constant behaviour, 0 if that is more likely; days from it to the as-of; the scores in the base and since it,
+    if only the components in ``COUNTED`` lowered them; and the component whose loss grew most."""
 
     ratio: Floats
-    """Log likelihood ratio of the change against constant behaviour; 0 if constant behaviour is more likely."""
     days: Integers
-    """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score in the base, in [0, 1], if only the components in ``COUNTED`` lowered the score."""
     kept_now: Floats
-    """Score since the change, in [0, 1], if only the components in ``COUNTED`` lowered the score."""
     component: Integers
-    """Index in ``COUNTED`` of the component whose loss grew most."""
 
 
-def behaviour_changes(counts: Counts, present: Present, parameters: Parameters, periods_per_day: int) -> Change:
-    """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair in
-    ``present``.
-
-    :param counts: counts over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over the agents' history.
-    """
+def behaviour_changes(counts: Counts, present: Present, parameters: Parameters, per_day: int) -> Change:
+    """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair, from counts
+    over ``RECENT_DAYS + BASE_DAYS`` before it."""
+    both = len(COUNTED)
     confidence = counts.confidence.sum(axis=-1, keepdims=True)
     per_period = np.concatenate([counts.events, counts.trials, confidence], axis=-1)
-    weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
-    days = *range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS
-    since = nested(per_period, present.pairs, days, periods_per_day)
-    both_sides = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
-    width, both = len(RATES), len(COUNTED)
-    bad = Sides(*(values[..., :width] * EVENT_UNITS[:width] for values in both_sides))
-    trials = Sides(*(values[..., both : both + width] for values in both_sides))
+    recent, weeks = range(1, RECENT_DAYS + 1), range(RECENT_DAYS + 7, RECENT_DAYS + BASE_DAYS + 1, 7)
+    since = nested(per_period, present.pairs, (*recent, *weeks, RECENT_DAYS + BASE_DAYS), per_day)
+    sides = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
+    bad = Sides(*(of[..., : both - 1] * EVENT_UNITS[:-1] for of in sides))
+    trials = Sides(*(of[..., both : 2 * both - 1] for of in sides))
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
-    good, checked, confident = (Sides(*(of[..., at] for of in both_sides)) for at in (width, both + width, -1))
+    good, checked, confident = (Sides(*(of[..., at] for of in sides)) for at in (both - 1, 2 * both - 1, -1))
     excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
     weights = np.array([penalty(rate, parameters) or 1.0 for rate in RATES])
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
     effect = np.maximum(present.effect, _weekly_effects(of_week, present.effect))
     # The traces of a busy day are clustered more than those of other days.
-    of_day = day_sums(counts.trials, periods_per_day)[:, 1:]
-    squares = _days_since(of_day * of_day, present.pairs, periods_per_day)
+    of_day, until = day_sums(counts.trials, per_day), present.as_of[:, None]
+    squares = totals_of_days(of_day * of_day, per_day)
+    squares = between(squares, present.agent[:, None], until - np.array(recent) * per_day, until)
     busy = ratio(ratio(squares, since[:, :RECENT_DAYS, both : 2 * both]), present.per_day[:, None], 1.0)
     effects = Sides(effect[:, None] + np.maximum(effect[:, None] - 1, 0) * np.maximum(busy - 1, 0), effect)
 
-    alone, all_rates = _of_rates(bad, trials, Sides(*(of[..., :width] for of in effects)), weights)
+    alone, all_rates = _of_rates(bad, trials, Sides(*(of[..., :-1] for of in effects)), weights)
     best = np.maximum(alone, all_rates)
-    for gap, gap_ratio in _of_gaps(excess, checked, good.before, Sides(*(of[..., width] for of in effects))):
+    for gap, gap_ratio in _of_gaps(excess, checked, good.before, Sides(*(of[..., -1] for of in effects))):
         best = np.maximum(best, gap_ratio)
         if gap == GAPS[0]:
             best = np.maximum(best, all_rates + gap_ratio)
@@ -110,25 +108,9 @@ def behaviour_changes(counts: Counts, present: Present, parameters: Parameters, 
     )
 
 
-def _days_since(of_day: Integers, pairs: Pairs, periods_per_day: int) -> Floats:
-    """Return sums of daily quantities over the last 1, 2, ... ``RECENT_DAYS`` days, (n, days, q).
-
-    :param of_day: (agents, periods, q) quantities of the day that ends with each period.
-    """
-    back = pairs.as_of[:, None] - 1 - np.arange(RECENT_DAYS) * periods_per_day
-    of_each = np.where((back >= 0)[..., None], of_day[pairs.agent[:, None], np.maximum(back, 0)], 0)
-    result: Floats = np.cumsum(of_each, axis=1).astype(np.float64)
-    return result
-
-
 def _weekly_effects(of_week: Floats, effect: Floats) -> Floats:
-    """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
-
-    Differences of weeks contain the variation over several days, which differences of neighbouring days do not show.
-
-    :param of_week: (n, weeks, 17) numbers of events, then of trials, in the order of ``COUNTED``.
-    :param effect: (n, 8) design effects of :class:`Present`.
-    """
+    """Return design effects of the base, (n, 8), from differences of neighbouring weeks, which contain the variation
+    over several days, too. ``of_week`` has numbers of events, then of trials, (n, weeks, 17)."""
     y, n = of_week[..., : len(COUNTED)] * EVENT_UNITS, of_week[..., len(COUNTED) : 2 * len(COUNTED)]
     squares, both = squared_steps(ratio(y, n), n)
     share = ratio(y.sum(axis=1), n.sum(axis=1))

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.counts import COUNTED, EVENT_UNITS, Counts, Pairs, day_sums, totals_of_days
 from ciris_scoring.certainty.events import FLEET_WEIGHT, episode_sums
+from ciris_scoring.certainty.inputs import COUNTED, EVENT_UNITS, Counts, Pairs, day_sums, totals_of_days
 from ciris_scoring.windows.arrays import Booleans, Floats, Integers, between, ratio
 from ciris_scoring.windows.sums import Events
 
@@ -25,56 +25,50 @@ DAYS_PER_DEGREE = 1.5
 """Number of pairs of neighbouring days whose squared differences give one degree of freedom, for normal values."""
 MOST_CORRELATION = 0.15
 """Largest correlation of the fleet's traces of a day. Set by simulation."""
-EPISODE_CV = 1.8
-"""Prior of the fleet's coefficient of variation of episode durations, with the weight ``FLEET_WEIGHT``."""
+EPISODE_CV, MOST_LOG_VARIANCE = 1.8, 9.0
+"""Prior of the fleet's coefficient of variation of episode durations, with the weight ``FLEET_WEIGHT``; and largest
+variance of the logarithms of durations."""
 MIN_EPISODES, MOST_EPISODES = 3, 1_000.0
 """Range of the number of episodes of an agent that count for the fleet: fewer say almost nothing about the variation,
 and no single agent should decide."""
-MOST_LOG_VARIANCE = 9.0
-"""Largest variance of the logarithms of durations of episodes."""
-VARIATION_UNITS, SIZE_UNITS = 2.0**40, 2.0**20
-"""Numbers of integer units that stand for a squared difference of 1, and for a trial. Sums of integers do not depend on
-their order."""
-UNIT = 2.0**-30
-"""Size of an integer unit of the fleet's sums, which do not depend on the order of agents either."""
+VARIATION_UNITS, SIZE_UNITS, FLEET_UNITS = 2.0**40, 2.0**20, 2.0**30
+"""Numbers of integer units per 1 of a squared difference, of a trial, and of the fleet's sums. Sums of integers do not
+depend on their order, or on that of agents."""
 
 
 class FleetValues(NamedTuple):
-    """Values of the fleet by as-of."""
+    """Correlation of the traces of a day, (periods + 1, 8), and coefficient of variation of the durations of fragile
+    episodes, (periods + 1,), of a fleet by as-of."""
 
     correlation: Floats
-    """(periods + 1, 8) correlation of the traces of a day, in the order of ``COUNTED``."""
     episode_cv: Floats
-    """(periods + 1,) coefficient of variation of the durations of fragile episodes."""
 
 
 class Steps(NamedTuple):
-    """Variation between neighbouring days over ``EFFECT_DAYS``, of n pairs of an agent and an as-of; (n, 8) each."""
+    """Variation between neighbouring days over ``EFFECT_DAYS``, of n pairs of an agent and an as-of; (n, 8) each: the
+    sums of squared differences of rates, weighted by n n′/(n + n′), of pairs of days with trials; the mean of 2nn′/(n +
+    n′), the number of trials a day that they are about; n̄ = Σn²/Σn, the mean number of trials on a trial's day; and the
+    variance of an outcome."""
 
     squares: Floats
-    """Sums of squared differences of rates, weighted by n n′/(n + n′)."""
     pairs: Floats
-    """Numbers of pairs of neighbouring days with trials."""
     per_pair: Floats
-    """Mean of 2nn′/(n + n′) of the pairs: number of trials a day that the squared differences are about."""
     per_day: Floats
-    """n̄ = Σn²/Σn: mean number of trials on the day of a trial."""
     variance: Floats
-    """Variance of an outcome."""
 
 
-def day_steps(counts: Counts, pairs: Pairs, periods_per_day: int) -> Steps:
+def day_steps(counts: Counts, pairs: Pairs, per_day: int) -> Steps:
     """Return the variation between days of n pairs of an agent and an as-of."""
-    days_y, days_n = (day_sums(one, periods_per_day) for one in (counts.events, counts.trials))
+    days_y, days_n = (day_sums(one, per_day) for one in (counts.events, counts.trials))
     unit = 1 / EVENT_UNITS
-    squares, both = squared_steps(ratio(days_y, days_n * unit), days_n, periods_per_day)
-    now, before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
+    squares, both = squared_steps(ratio(days_y, days_n * unit), days_n, per_day)
+    now, before = days_n[:, per_day:], days_n[:, :-per_day]
     size = ratio(2 * now * before, now + before)
     variation = np.zeros((3, *days_n.shape), dtype=np.int64)
     for row, values in enumerate((np.rint(squares * VARIATION_UNITS), both, np.rint(size * SIZE_UNITS))):
-        variation[row, :, periods_per_day:] = values
-    totals = totals_of_days(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
-    sums = between(totals, pairs.agent, pairs.as_of - EFFECT_DAYS * periods_per_day, pairs.as_of).astype(np.float64)
+        variation[row, :, per_day:] = values
+    totals = totals_of_days(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), per_day)
+    sums = between(totals, pairs.agent, pairs.as_of - EFFECT_DAYS * per_day, pairs.as_of).astype(np.float64)
     observed, n_pairs, sizes, squared, bad, trials = np.split(sums, 6, axis=-1)
     share = ratio(bad, trials * unit)
     per_pair = ratio(sizes / SIZE_UNITS, n_pairs)
@@ -82,33 +76,31 @@ def day_steps(counts: Counts, pairs: Pairs, periods_per_day: int) -> Steps:
 
 
 def empty_fleet(n_periods: int) -> Integers:
-    """Return sums of 0 for arrays of ``n_periods`` periods, to which :func:`add_to_fleet` adds: (periods + 1, 9, 2).
-
-    For each as-of and each quantity in ``COUNTED``, they are Σ w(F − 1)(h − 1) and Σ w(h − 1)², with h =
-    ``Steps.per_pair``; last come the squared deviations of the logarithms of durations, and degrees of freedom.
-    """
+    """Return sums of 0, (periods + 1, 9, 2), to which :func:`add_to_fleet` adds. For each as-of and each quantity in
+    ``COUNTED``, they are Σ w(F − 1)(h − 1) and Σ w(h − 1)², with h = ``Steps.per_pair``; last come the squared
+    deviations of the logarithms of durations, and degrees of freedom."""
     return np.zeros((n_periods + 1, len(COUNTED) + 1, 2), dtype=np.int64)
 
 
-def add_to_fleet(counts: Counts, events: Events, pairs: Pairs, fleet: Integers, periods_per_day: int) -> None:
-    """Add the agents of n pairs of an agent and an as-of to the fleet's sums, in place, in ``UNIT``."""
-    steps = day_steps(counts, pairs, periods_per_day)
+def add_to_fleet(counts: Counts, events: Events, pairs: Pairs, fleet: Integers, per_day: int) -> None:
+    """Add the agents of n pairs of an agent and an as-of to the fleet's sums, in place."""
+    steps = day_steps(counts, pairs, per_day)
     more = np.maximum(steps.per_pair - 1, 0)
     own = ratio(steps.squares, steps.pairs * steps.variance, 1.0)
     slope = np.clip(own - 1, -more, more)
     weight = np.where(steps.variance > 0, steps.pairs / DAYS_PER_DEGREE, 0.0)
-    found = episode_sums(events.episodes, pairs, (EFFECT_DAYS,), periods_per_day)
+    found = episode_sums(events.episodes, pairs, (EFFECT_DAYS,), per_day)
     n, logs, squares = (values[:, 0].astype(np.float64) for values in found[:3])
     degrees = np.where(n >= MIN_EPISODES, np.minimum(n, MOST_EPISODES) - 1, 0.0)
     variance = np.maximum(squares - ratio(logs**2, n), 0) / np.maximum(n - 1, 1)
     first = np.column_stack([weight * slope * more, degrees * variance])
     second = np.column_stack([weight * more * more, degrees])
-    np.add.at(fleet, pairs.as_of, np.rint(np.stack([first, second], axis=-1) / UNIT).astype(np.int64))
+    np.add.at(fleet, pairs.as_of, np.rint(np.stack([first, second], axis=-1) * FLEET_UNITS).astype(np.int64))
 
 
 def fleet_values(fleet: Integers) -> FleetValues:
     """Return the fleet's correlations and coefficient of variation, from the sums over all agents."""
-    first, second = np.moveaxis(fleet * UNIT, -1, 0)
+    first, second = np.moveaxis(fleet / FLEET_UNITS, -1, 0)
     log_variance = (FLEET_WEIGHT * np.log1p(EPISODE_CV**2) + first[:, -1]) / (FLEET_WEIGHT + second[:, -1])
     return FleetValues(
         np.clip(ratio(first[:, :-1], second[:, :-1]), 0.0, MOST_CORRELATION),
@@ -125,13 +117,8 @@ def design_effects(steps: Steps, correlation: Floats) -> Floats:
 
 
 def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
-    """Return squared differences of neighbouring days or weeks, weighted by n n′/(n + n′), and whether n and n′ are
-    above 0.
-
-    :param rate: (n, times, q) rates of days or weeks; 0 without trials.
-    :param n: (n, times, q) their numbers of trials.
-    :param apart: distance of neighbours on the axis of times.
-    """
+    """Return squared differences of rates of neighbouring days or weeks, weighted by n n′/(n + n′), and whether the
+    numbers of trials n and n′ are above 0. Neighbours are ``apart`` on the axis of times, (n, times, q)."""
     now, before = n[:, apart:], n[:, :-apart]
     squares = ratio(now * before, now + before) * (rate[:, apart:] - rate[:, :-apart]) ** 2
     return squares, (now > 0) & (before > 0)
@@ -140,12 +127,10 @@ def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats
 def effect_of_steps(
     squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats, weight: float = FLEET_WEIGHT
 ) -> Floats:
-    """Return design effects from the differences of neighbouring days or weeks.
+    """Return design effects from sums of the squares of :func:`squared_steps`, of pairs of neighbours with trials.
 
-    :param squares: sums of the squares of :func:`squared_steps`, of ``pairs`` neighbours with trials.
     :param prior: design effects towards which the results are shrunk, with ``weight`` degrees of freedom. They are the
-        result if ``variance`` is 0.
-    :param variance: variances of an outcome.
+        result if ``variance``, that of an outcome, is 0.
     """
     observed = squares / DAYS_PER_DEGREE + weight * prior * variance
     return ratio(observed, (pairs / DAYS_PER_DEGREE + weight) * variance, prior)

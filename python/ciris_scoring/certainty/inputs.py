@@ -1,33 +1,99 @@
-"""Published scores, and pairs of an agent and an as-of, that the certainty is computed from."""
+"""Input of the certainty: counts per agent and period, published scores, and pairs of an agent and an as-of."""
 
 from typing import NamedTuple
 
-from ciris_scoring.certainty.counts import Pairs
-from ciris_scoring.windows.arrays import Floats, Integers
+import numpy as np
+
+from ciris_scoring.kinds.components import COMPONENT_ROWS
+from ciris_scoring.names import REQUIRED_FIELDS
+from ciris_scoring.windows.arrays import Floats, Integers, between, running_total
+from ciris_scoring.windows.drift import METRICS, N_BINS
+from ciris_scoring.windows.reading import Numbers
+
+RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
+"""The components that are rates. Their events are the outcomes that lower the score."""
+COUNTED = (*RATES, "ece")
+"""The eight quantities that are counted, in the order of all arrays: events of the rates, and successes of judged
+traces for calibration."""
+FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
+EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in COUNTED])
+"""Traces per event of each quantity in ``COUNTED``: a missing field is a tenth of a trace."""
+
+SIGNALS = "n_signals_corroborated", "n_signals_uncorroborated"
+INCOHERENT = tuple(f"{name} - {name.replace('signals', 'coherent')}" for name in SIGNALS)
+EVENTS = {
+    "d_identity": "n_identity_changes",
+    "k_contradiction": "n_overridden",
+    "i_chain": "n_traces - n_chain_valid",
+    "i_coverage": f"{FIELDS_PER_TRACE} * n_traces - n_fields_present",
+    "i_replay": "n_replay_sampled - n_replay_succeeded",
+    "u_unsafe": "n_unsafe",
+    "s_score": " + ".join(INCOHERENT),
+}
+TRIALS = {"i_replay": "n_replay_sampled", "s_score": " + ".join(SIGNALS), "ece": "n_judged"}
+"""Bad events of each rate, and trials of the quantities whose trials are not all traces, from columns of
+``int_agent_periods``."""
+NUMBERS = Numbers(
+    {"n_traces": "n_traces", "n_gaps": "n_chain_gaps"},
+    {
+        "events": (f"array[{', '.join(EVENTS[rate] for rate in RATES)}]", len(RATES)),
+        "trials": (f"array[{', '.join(TRIALS.get(one, 'n_traces') for one in COUNTED)}]", len(COUNTED)),
+        "signals": (f"array[{', '.join(INCOHERENT + SIGNALS)}]", 4),
+        "judged": ("judged_by_bin", N_BINS),
+        "successes": ("successes_by_bin", N_BINS),
+        "confidence": ("confidence_by_bin", N_BINS),
+        "histograms": (" || ".join(f"{metric}_histogram" for metric in METRICS), len(METRICS) * N_BINS),
+    },
+)
+"""Numbers that are read from ``int_agent_periods``."""
+
+
+class Counts(NamedTuple):
+    """Counts per agent and scoring period, (agents, periods, ...); 0 in a period without traces. Periods before the
+    first one, which is the longest lookback horizon before the first scored as-of, count as empty."""
+
+    n_gaps: Integers
+    """Gaps in the audit numbers."""
+    events: Integers
+    """Events of each quantity in ``COUNTED``. An event of coverage is a missing field, one of calibration a success."""
+    trials: Integers
+    """Trials of each quantity in ``COUNTED``."""
+    signals: Integers
+    """Incoherent signals, corroborated and not, then all signals, corroborated and not."""
+    judged: Integers
+    """Traces with confidence and outcome, by bin of confidence, like the next two fields."""
+    successes: Integers
+    confidence: Integers
+    """Sums in ``CONFIDENCE_UNITS``."""
+    histograms: Integers
+    """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
+
+    @classmethod
+    def of(cls, numbers: Integers) -> "Counts":
+        """Return the counts in an array (agents, periods, numbers) of ``NUMBERS``."""
+        found = {name: NUMBERS.of(numbers, name) for name in cls._fields}
+        found["events"] = np.concatenate([found["events"], found["successes"].sum(axis=-1, keepdims=True)], axis=-1)
+        found["histograms"] = found["histograms"].reshape(*numbers.shape[:2], len(METRICS), N_BINS)
+        return cls(**found)
 
 
 class Scores(NamedTuple):
-    """Published scores, ordered by agent, as-of and window; (n,) each. Fields have the names of columns of
-    ``fct_capacity_scores``, ``int_resilience``, ``int_windows``. An
-    unmeasured component has its neutral value."""
+    """Published scores, ordered by agent, as-of and window; (n,) each. Agents, as-ofs and windows are positions in the
+    arrays of counts and in the list of windows. Other fields have the names of columns of ``fct_capacity_scores`` and
+    ``int_windows``; an unmeasured component has its neutral value. ``n_episodes`` counts the episodes in ``mttr_hours``:
+    the ended ones of the window and the open one. ``capacity_score`` is NaN with too few traces."""
 
     agent: Integers
-    """Index of the agent in the arrays of counts."""
     as_of: Integers
-    """Number of periods in these arrays before the as-of."""
     window: Integers
-    """Index of the window in the list of windows."""
     n_traces: Integers
     n_judged_deferrals: Integers
     n_episodes: Integers
-    """Number of episodes in ``mttr_hours``: the episodes that ended in the window, and the open episode."""
     n_open_episodes: Integers
     open_microseconds: Integers
     chain_gaps: Integers
     is_replay_measured: Integers
-    """1 if ``i_replay`` is measured, else 0."""
     is_s_measured: Integers
-    """1 if S is measured, else 0."""
     d_identity: Floats
     k_contradiction: Floats
     i_chain: Floats
@@ -39,42 +105,74 @@ class Scores(NamedTuple):
     ece: Floats
     q_deferral: Floats
     u_unsafe: Floats
-    c_score: Floats
-    i_int_score: Floats
-    r_score: Floats
-    i_inc_score: Floats
     s_score: Floats
     capacity_score: Floats
-    """NaN if the window has fewer than ``min_traces`` traces."""
 
 
-class Present(NamedTuple):
-    """The n pairs of an agent and an as-of for which the present behaviour is estimated; (n,) each."""
+class Pairs(NamedTuple):
+    """The n pairs of an agent and an as-of, for which numbers are computed once for all windows; (n,) each."""
 
     agent: Integers
     as_of: Integers
     """Number of periods in the arrays before the as-of."""
+
+    @classmethod
+    def of(cls, agent: Integers, as_of: Integers) -> tuple["Pairs", Integers, Integers]:
+        """Return the pairs of m rows, ordered by agent and as-of; the first row of each pair; the pair of each row."""
+        key = agent * (as_of.max(initial=0) + 1) + as_of
+        _, first, pair = np.unique(key, return_index=True, return_inverse=True)
+        return cls(agent[first], as_of[first]), first, pair
+
+
+class Present(NamedTuple):
+    """The n pairs of an agent and an as-of for which the present behaviour is estimated; (n,) each: the number of open
+    episodes, 0 or 1, and ln of its hours up to the as-of; the design effects of ``COUNTED``, (n, 8); the mean number of
+    trials on the day of a trial to which they apply; and the fleet's coefficient of variation of episode durations."""
+
+    agent: Integers
+    as_of: Integers
     n_open: Integers
-    """Number of open episodes, 0 or 1."""
     open_log_hours: Floats
-    """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
     effect: Floats
-    """Design effects of the rates and of successes, (n, 8), in the order of ``COUNTED``."""
     per_day: Floats
-    """Mean number of trials on the day of a trial to which ``effect`` applies, (n, 8)."""
     episode_cv: Floats
-    """The fleet's coefficient of variation of episode durations."""
 
     @property
     def pairs(self) -> Pairs:
         """The pairs of an agent and an as-of."""
-        return Pairs(self.agent, self.as_of)
+        return Pairs(*self[:2])
 
 
 class Sides(NamedTuple):
-    """Sums over recent days, and over the days before them, of n pairs of an agent and an as-of, for alerts."""
+    """Sums over recent days, (n, days, ...) for each number of recent days, and over the days before them; (n, ...) if
+    these are the same for every number of recent days."""
 
     now: Floats
-    """(n, days, ...) sums over the recent days, for each number of recent days."""
     before: Floats
-    """(n, days, ...) sums over the days before, or (n, ...) if these are the same for every number of recent days."""
+
+
+def nested(per_period: Integers, pairs: Pairs, days: tuple[int, ...], per_day: int) -> Floats:
+    """Return sums over windows of some days that end at the as-of of each pair, (n, windows, ...)."""
+    as_of = pairs.as_of[:, None]
+    starts = as_of - np.array(days) * per_day
+    return between(running_total(per_period), pairs.agent[:, None], starts, as_of).astype(np.float64)
+
+
+def day_sums(per_period: Integers, per_day: int) -> Integers:
+    """Return sums over the 24 hours that end at each period end, (agents, periods + 1, ...). Days are counted backwards
+    from the as-of, so a window always contains whole days, also with hourly periods."""
+    days = running_total(per_period)
+    days[:, per_day:] -= days[:, :-per_day].copy()
+    return days
+
+
+def totals_of_days(values: Integers, per_day: int) -> Integers:
+    """Return running totals of daily quantities, (agents, periods + 1, q): element t is the sum over the days that end
+    at t, t − 1 day, t − 2 days, and so on."""
+    agents, ends, width = values.shape
+    days = -(-ends // per_day)
+    padded = np.zeros((agents, days * per_day, width), dtype=np.int64)
+    padded[:, :ends] = values
+    by_day = padded.reshape(agents, days, per_day, width)
+    np.cumsum(by_day, axis=1, out=by_day)
+    return padded[:, :ends]

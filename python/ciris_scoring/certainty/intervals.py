@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, Counts
-from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, Counts, Scores
 from ciris_scoring.certainty.losses import Part, loss_of_r, part_of_rate, r_ceiling_loss, total_loss
 from ciris_scoring.kinds.components import COMPONENT_ROWS
 from ciris_scoring.long_run import NORMAL_TO_95
@@ -30,17 +29,16 @@ SPREAD = 1.1
 """Factor of the standard deviation of the logarithm of the loss. Set by simulation, so that 95 % intervals contain the
 truth in 92 to 97 % of cases (docs/measuring.md, "Intervals")."""
 MEMORY_OF_SIGNALS = 0.8
-"""Effective number of the signals of S, as a share of the signals in its memory: older signals weigh less."""
+"""Effective share of the signals in the memory of S: older signals weigh less."""
 
 
 class Intervals(NamedTuple):
-    """Confidence bounds of n rows; they contain the published value. NaN stands for null."""
+    """Confidence bounds of n rows, which contain the published value; NaN without a score."""
 
     capacity_score_low: Floats
-    """(n,) null without a score, like ``capacity_score_high``."""
     capacity_score_high: Floats
     interval_driver: NDArray[np.int64]
-    """(n,) index in ``COMPONENTS`` of the component with the largest variance; −1 without a score or a variance."""
+    """Index in ``COMPONENTS`` of the component with the largest variance; −1 without a score or a variance."""
 
 
 def compute_intervals(
@@ -50,16 +48,12 @@ def compute_intervals(
     effect: Floats,
     episode_cv: Floats,
     parameters: Parameters,
-    periods_per_day: int = 1,
+    per_day: int = 1,
 ) -> Intervals:
-    """Compute the confidence bounds of n scores.
-
-    :param counts: counts of the rows' agents over the lookback horizon.
-    :param effect: (n, 8) design effects of the agents, in the order of ``COUNTED``.
-    :param episode_cv: (n,) the fleet's coefficient of variation of episode durations.
-    """
+    """Compute the confidence bounds of n scores, from counts over the lookback horizon, the design effects of the
+    agents, (n, 8), and the fleet's coefficient of variation of episode durations, (n,)."""
     days, baseline, memory = (
-        np.array([getattr(window, f"{name}_days") for window in windows])[rows.window] * periods_per_day
+        np.array([getattr(window, f"{name}_days") for window in windows])[rows.window] * per_day
         for name in ("window", "baseline", "coherence")
     )
     start = rows.as_of - days
@@ -126,12 +120,10 @@ def _resilience(
     rows: Scores, recent: Floats, baseline: Floats, effect: Floats, episode_cv: Floats, parameters: Parameters
 ) -> tuple[Part, Part]:
     """Return the loss of R, counted as the loss by drift, with the variance by drift, and the variance by the time to
-    recovery.
+    recovery, from histograms of window and baseline, (n, 3, 10).
 
     KL has the variance f(Σp(ln(p/q) − KL)²/n_r + Σ((p − q)²/q)/n_b) by drift, and (m − 1)e²/2 without drift, with e =
     f(1/n_r + 1/n_b), for the design effect f and m bins that are used.
-
-    :param recent: (n, 3, 10) histograms of the window; ``baseline``, of the baseline.
     """
     n_r, n_b = recent.sum(axis=-1), baseline.sum(axis=-1)
     p, q = smoothed(recent, baseline, parameters.drift_pseudo_count)

@@ -28,7 +28,7 @@ class Part(NamedTuple):
     variance: Floats
     recent: Floats | float = 0.0
 
-    def where(self, known: Booleans | bool) -> "Part":
+    def where(self, known: Booleans) -> "Part":
         """Return the loss where it is known, and a loss of 0 without variance elsewhere."""
         return Part(*(np.where(known, values, 0.0) for values in self))
 
@@ -43,20 +43,19 @@ class Total(NamedTuple):
     """Variance by each component."""
 
 
-def norm(x: ArrayLike, parameters: Parameters) -> Floats:
-    """Return ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1) (scoring.md §5)."""
-    return np.exp(-_loss_of_norm(x, parameters))
+def loss_of_norm(x: ArrayLike, parameters: Parameters) -> Floats:
+    """Return −ln norm(x), with ``norm(x) = 1 / (1 + exp(−k (x − x₀)))`` (scoring.md §5)."""
+    return np.logaddexp(0.0, -parameters.norm_k * (np.asarray(x, dtype=np.float64) - parameters.norm_x0))
 
 
 def loss_of_r(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
     """Return −ln R of n rows, with R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression)) (scoring.md §5)."""
-    x = (1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho)
-    return _loss_of_norm(x, parameters)
+    return loss_of_norm((1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho), parameters)
 
 
-def _loss_of_norm(x: ArrayLike, parameters: Parameters) -> Floats:
-    x = np.asarray(x, dtype=np.float64)
-    return np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
+def r_ceiling_loss(parameters: Parameters) -> float:
+    """Return the fixed cost of R, −ln of the highest possible R."""
+    return float(loss_of_norm(1.0, parameters))
 
 
 def penalty(rate: str, parameters: Parameters) -> float | None:
@@ -65,17 +64,18 @@ def penalty(rate: str, parameters: Parameters) -> float | None:
 
 
 def loss_of_rate(rate: str, bad: Floats, parameters: Parameters) -> Floats:
-    """Return the loss of a share of bad events: proportional to it for the rates of C, −ln(1 − share) for others."""
+    """Return the loss of a share of bad events: proportional to it for the rates of C, −ln(1 − share) for others. The
+    logarithm is subtracted from 0 to avoid −0."""
     weight = penalty(rate, parameters)
-    return _of_rate(bad) if weight is None else weight * bad
+    with np.errstate(divide="ignore"):
+        return 0 - np.log1p(-bad) if weight is None else weight * bad
 
 
 def part_of_rate(
     rate: str, bad: Floats, variance: Floats, parameters: Parameters, recent: Floats | float = 0.0
 ) -> Part:
     """Return the loss of a share of bad events with a mean ``bad`` and a variance, to first order."""
-    weight = penalty(rate, parameters)
-    slope = 1 / (1 - bad) if weight is None else weight
+    slope = penalty(rate, parameters) or 1 / (1 - bad)
     return Part(loss_of_rate(rate, bad, parameters), slope**2 * variance, recent)
 
 
@@ -100,20 +100,19 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
         alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
-    integrity = _of_value(np.stack([getattr(score, name) for name in INTEGRITY], axis=-1))
+    with np.errstate(divide="ignore"):
+        of_value = {name: 0 - np.log(getattr(score, name)) for name in (*INTEGRITY, "q_deferral", "s_score")}
+        of_rate = {
+            name: 0 - np.log1p(-getattr(score, name)) for name in ("delta_drift", "rho_regression", "ece", "u_unsafe")
+        }
+    integrity = np.stack([of_value[name] for name in INTEGRITY], axis=-1)
     if parameters.integrity_floor > 0:
         most = 0 - np.log(parameters.integrity_floor)
         is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
         integrity = np.where(is_capped, _shares(np.full(len(integrity), most), integrity), integrity)
 
-    amounts = np.stack(
-        [
-            _of_rate(score.delta_drift),
-            np.log1p(score.mttr_hours / parameters.mttr_scale_hours),
-            _of_rate(score.rho_regression),
-        ],
-        axis=-1,
-    )
+    slow = np.log1p(score.mttr_hours / parameters.mttr_scale_hours)
+    amounts = np.stack([of_rate["delta_drift"], slow, of_rate["rho_regression"]], axis=-1)
     # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. With expm1 and
     # log1p, all digits are kept if u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
@@ -124,29 +123,9 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
         **dict(zip(INTEGRITY, integrity.T, strict=True)),
         "r_ceiling": np.full(len(amounts), r_ceiling_loss(parameters)),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
-        "ece": _of_rate(score.ece),
-        "u_unsafe": _of_rate(score.u_unsafe),
-        "q_deferral": _of_value(score.q_deferral),
-        "s_score": _of_value(score.s_score),
+        **{name: of_rate[name] for name in ("ece", "u_unsafe")},
+        **{name: of_value[name] for name in ("q_deferral", "s_score")},
     }
-
-
-def r_ceiling_loss(parameters: Parameters) -> float:
-    """Return the fixed cost of R, −ln of the highest possible R."""
-    return float(_loss_of_norm(1.0, parameters))
-
-
-def _of_value(value: Floats) -> Floats:
-    """Return the loss −ln(value) of a component whose best value is 1. The logarithm is subtracted from 0 to avoid
-    −0."""
-    with np.errstate(divide="ignore"):
-        return 0 - np.log(value)
-
-
-def _of_rate(rate: Floats) -> Floats:
-    """Return the loss −ln(1 − rate) of a rate whose best value is 0."""
-    with np.errstate(divide="ignore"):
-        return 0 - np.log1p(-rate)
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:

@@ -1,49 +1,34 @@
-"""Compute the rows of the Python model ``fct_score_certainty`` from the published scores and the sums per agent and
-period.
-
-Each block is processed in two passes over batches of agents. The first pass computes the fleet's counts, on which the
-confidence bounds of every agent depend. The second pass computes the rows.
-"""
+"""Compute the rows of the Python model ``fct_score_certainty`` from the published scores and the counts per agent and
+period. Each block is processed in two passes over batches of agents. The first one computes sums of the fleet, on which
+the confidence bounds of every agent depend, the second one the rows."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ciris_scoring.certainty import design_effects as effects
 from ciris_scoring.certainty.changes import behaviour_changes
-from ciris_scoring.certainty.counts import COUNTED, NUMBERS, Counts, Pairs
-from ciris_scoring.certainty.design_effects import (
-    FleetValues,
-    add_to_fleet,
-    day_steps,
-    design_effects,
-    empty_fleet,
-    fleet_values,
-)
-from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
-from ciris_scoring.certainty.events import MICROSECONDS_PER_HOUR, log_hours
-from ciris_scoring.certainty.inputs import Present, Scores
+from ciris_scoring.certainty.events import KINDS, MICROSECONDS_PER_HOUR, event_changes, excess, log_hours
+from ciris_scoring.certainty.inputs import COUNTED, NUMBERS, Counts, Pairs, Present, Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, TRACE_WINDOWS, LongRun, long_run
 from ciris_scoring.errors import StepError
-from ciris_scoring.long_run import probability_reached, quantile
+from ciris_scoring.long_run import NORMAL_TO_95, probability_reached, quantile
 from ciris_scoring.names import FACTORS
-from ciris_scoring.windows.arrays import Columns, Floats, Integers, between, ratio, running_total
+from ciris_scoring.windows.arrays import Columns, Floats, between, ratio, running_total
 from ciris_scoring.windows.reading import AGENTS, Batch, Numbers, Reader, of_agents
-from ciris_scoring.windows.run import Parameters, Run
-from ciris_scoring.windows.sums import UNITS, Events, Places, judged_deferrals, recoveries
+from ciris_scoring.windows.run import Run
+from ciris_scoring.windows.sums import UNITS, Events, judged_deferrals, recoveries
 
-FACTOR_SCORES = tuple(FACTORS.values())
-"""Columns of the five factors, in the order of the factors in all arrays."""
+Settings = Mapping[str, float]
 NAMED = {"change_component": COUNTED, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
 KEPT_BYTES = 300_000_000
 """Largest size, in bytes, of the sums that are kept between the two passes over a block. Other sums are read again."""
 GAP_DAYS = 90
-"""Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
-"broken_chain")."""
-
+"""Days before the window with which its gaps are compared (certainty.md §4, "broken_chain")."""
 OF_WINDOWS = {
     "agent": "agents.agent_number",
     "as_of": "extract(epoch from scores.as_of) / {seconds} - {origin}",
@@ -59,38 +44,26 @@ OF_SCORES = Numbers({name: f"({OF_WINDOWS.get(name, f'scores.{name}')})" for nam
 """Columns that are read with each score."""
 
 
-class Settings(NamedTuple):
-    """Variables of the project that the verdict depends on."""
-
-    verdict_threshold: float
-    grant_probability: float
-    withhold_probability: float
-
-
-def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapping[str, Any]) -> str:
+def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Settings) -> str:
     """Compute the rows of ``fct_score_certainty`` that the run rewrites.
 
     :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: names of relations. ``scores`` has the scores of the run, with the alias ``scores``.
-    :param settings: values by the fields of :class:`Settings`.
+    :param settings: threshold and probabilities of the verdict.
     :returns: the query that selects the computed rows.
-    :raises StepError: a parameter is missing, a sum is null or has the wrong length, or the scores do not belong to the
-        sums.
+    :raises StepError: a sum is null or has the wrong length, or the scores do not belong to the sums.
     """
     reader = Reader(connection, inputs, NUMBERS, KEPT_BYTES)
     run = reader.run
-    horizon = max(
-        TRACE_WINDOWS[-1], *(w.window_days + max(w.baseline_days, w.coherence_days, GAP_DAYS) for w in run.windows)
-    )
-    for block in reader.blocks(horizon):
-        shared = empty_fleet(block.last - block.origin)
-        event_days = max(EVENT_WINDOWS[-1], run.parameters.steady_days)
+    horizons = (w.window_days + max(w.baseline_days, w.coherence_days, GAP_DAYS) for w in run.windows)
+    event_days = max(EVENT_WINDOWS[-1], run.parameters.steady_days)
+    for block in reader.blocks(max(TRACE_WINDOWS[-1], *horizons)):
+        shared = effects.empty_fleet(block.last - block.origin)
         for batch in reader.batches(block, event_days):
             for _, part in batch.parts():
-                first = first_of_pairs(part.places)
-                pairs = Pairs(part.places.agent[first], part.places.as_of[first])
-                add_to_fleet(Counts.of(part.counts), part.events, pairs, shared, run.per_day)
-        fleet = fleet_values(shared)
+                pairs, _, _ = Pairs.of(part.places.agent, part.places.as_of)
+                effects.add_to_fleet(Counts.of(part.counts), part.events, pairs, shared, run.per_day)
+        fleet = effects.fleet_values(shared)
         for batch in reader.batches(block, event_days):
             scores = _read_scores(reader, batch)
             for agents, part in batch.parts():
@@ -99,7 +72,7 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
                     raise StepError(
                         "The scores of this run do not belong to its sums of periods. Build both again: dbt build"
                     )
-                reader.write(part, _compute_rows(part, mine, fleet, run, Settings(**settings)))
+                reader.write(part, _compute_rows(part, mine, fleet, run, settings))
     # The key has the same expression as in the macro surrogate_key.
     return f"""
         select
@@ -116,12 +89,8 @@ def _read_scores(reader: Reader, batch: Batch) -> Scores:
     query = f"""
         select {OF_SCORES.sql.replace("{seconds}", str(run.seconds)).replace("{origin}", str(block.origin))}
         from {reader.relations["scores"]}
-        inner join {reader.relations["windows"]} as windows
-            on
-                scores.agent_id_hash = windows.agent_id_hash
-                and scores.as_of = windows.as_of
-                and scores.window_days = windows.window_days
-        inner join {AGENTS} on scores.agent_id_hash = agents.agent_id_hash
+        inner join {reader.relations["windows"]} as windows using (agent_id_hash, as_of, window_days)
+        inner join {AGENTS} using (agent_id_hash)
         where
             scores.agent_id_hash = any(%(agents)s)
             and windows.agent_id_hash = any(%(agents)s)
@@ -129,111 +98,60 @@ def _read_scores(reader: Reader, batch: Batch) -> Scores:
             and windows.as_of between %(first)s and %(last)s
             and scores.window_days = any(%(windows)s)
         """
-    parameters = {
-        "agents": batch.names,
-        "windows": [window.window_days for window in run.windows],
-        "first": run.time(block.first),
-        "last": run.time(block.last),
-    }
+    times = {"first": run.time(block.first), "last": run.time(block.last)}
+    parameters = times | {"agents": batch.names, "windows": [window.window_days for window in run.windows]}
     rows = reader.session.read(query, parameters, OF_SCORES.length, "float8")
     rows = rows[np.lexsort(rows[:, 2::-1].T)]
-    is_real = np.array([kind is Floats for kind in Scores.__annotations__.values()])
-    columns = (values if real else values.astype(np.int64) for values, real in zip(rows.T, is_real, strict=True))
-    return Scores(*columns)
+    kinds = (np.float64 if kind is Floats else np.int64 for kind in Scores.__annotations__.values())
+    return Scores(*(values.astype(kind) for values, kind in zip(rows.T, kinds, strict=True)))
 
 
-def _compute_rows(part: Batch, scores: Scores, fleet: FleetValues, run: Run, settings: Settings) -> Columns:
-    """Return the columns of the rows of some agents."""
+def _compute_rows(part: Batch, scores: Scores, fleet: effects.FleetValues, run: Run, settings: Settings) -> Columns:
+    """Return the columns of the rows of some agents. Steady score and changes are computed once for all windows."""
     counts, parameters, windows, per_day = Counts.of(part.counts), run.parameters, run.windows, run.per_day
-    window_days = np.array([window.window_days for window in windows])[scores.window]
-    first = first_of_pairs(scores)
-    pair = np.cumsum(np.isin(np.arange(len(scores.agent)), first)) - 1
-    agent, as_of, n_open = scores.agent[first], scores.as_of[first], scores.n_open_episodes[first]
-    steps = day_steps(counts, Pairs(agent, as_of), per_day)
+    pairs, first, pair = Pairs.of(scores.agent, scores.as_of)
+    n_open = scores.n_open_episodes[first]
+    steps = effects.day_steps(counts, pairs, per_day)
     present = Present(
-        agent=agent,
-        as_of=as_of,
+        *pairs,
         n_open=n_open,
         open_log_hours=np.where(n_open > 0, log_hours(scores.open_microseconds[first]), 0.0),
-        effect=design_effects(steps, fleet.correlation[as_of]),
+        effect=effects.design_effects(steps, fleet.correlation[pairs.as_of]),
         per_day=steps.per_day,
-        episode_cv=fleet.episode_cv[as_of],
+        episode_cv=fleet.episode_cv[pairs.as_of],
     )
-    bounds = compute_intervals(
-        counts, scores, windows, present.effect[pair], present.episode_cv[pair], parameters, per_day
-    )
-    return {
-        **bounds._asdict(),
-        **{
-            f"{component}_loss": np.where(np.isinf(values), np.nan, values)
-            for component, values in losses(scores, parameters).items()
-        },
-        **_of_pairs(counts, scores, part.events, present, pair, run, settings),
-        **_of_steady_days(part.events, scores, run),
-        "chain_gap_z": _chain_gap_z(counts, scores, window_days, per_day),
-    }
-
-
-def first_of_pairs(rows: Scores | Places) -> Integers:
-    """Return the position of the first row of each pair of an agent and an as-of. Rows are ordered by both."""
-    agent, as_of, _ = rows[:3]
-    is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
-    return np.flatnonzero(is_first)
-
-
-def _of_pairs(
-    counts: Counts,
-    scores: Scores,
-    events: Events,
-    present: Present,
-    pair: Integers,
-    run: Run,
-    settings: Settings,
-) -> Columns:
-    """Return the columns of the steady score and of changes. They are computed once per pair of an agent and an as-of,
-    not once per window.
-
-    :param pair: position in ``present`` of the pair of each row.
-    """
-    lengths, parameters, per_day = tuple(one.window_days for one in run.windows), run.parameters, run.per_day
-    steady = long_run(counts, events, present, lengths, parameters, per_day)
+    effect, episode_cv = present.effect[pair], present.episode_cv[pair]
+    days = tuple(window.window_days for window in windows)
+    by_window = long_run(counts, part.events, present, days, parameters, per_day)
+    steady = LongRun(*(np.stack(values)[scores.window, pair] for values in zip(*by_window, strict=True)))
     changes = {
         "change": behaviour_changes(counts, present, parameters, per_day)._asdict(),
-        "episode": event_changes(events, present, per_day)._asdict(),
+        "episode": event_changes(part.events, present, per_day)._asdict(),
     }
     return {
-        **_steady_columns(_of_rows(steady, scores.window, pair), scores, parameters, settings),
+        **compute_intervals(counts, scores, windows, effect, episode_cv, parameters, per_day)._asdict(),
+        **{f"{name}_loss": np.where(np.isinf(loss), np.nan, loss) for name, loss in losses(scores, parameters).items()},
+        **_of_steady(steady, scores, r_ceiling_loss(parameters), settings),
         **{f"{prefix}_{name}": values[pair] for prefix, change in changes.items() for name, values in change.items()},
+        **_of_steady_days(part.events, scores, run),
+        "chain_gap_z": _chain_gap_z(counts, scores, run),
     }
 
 
-def _of_rows(steady: list[LongRun], window: Integers, pair: Integers) -> LongRun:
-    """Return the steady score of each row, from those of each window and pair."""
-    return LongRun(*(np.stack(values)[window, pair] for values in zip(*steady, strict=True)))
-
-
-def _steady_columns(steady: LongRun, scores: Scores, parameters: Parameters, settings: Settings) -> Columns:
+def _of_steady(steady: LongRun, scores: Scores, fixed_loss: float, settings: Settings) -> Columns:
     """Return the columns of the steady score (certainty.md §4b). All but the factors are null without a score."""
-    is_scored = ~np.isnan(scores.capacity_score)
-    fixed_loss = r_ceiling_loss(parameters)
-
-    def reached(probability: float) -> Floats:
-        return steady.at(quantile(probability), fixed_loss)
-
-    of_score: Columns = {
-        "capacity_score_steady": steady.score,
-        "capacity_score_steady_low": steady.low,
-        "capacity_score_steady_high": steady.high,
-        "capacity_score_steady_log_sd": steady.log_sd,
-        "probability_at_threshold": probability_reached(
-            settings.verdict_threshold, steady.score, steady.log_sd, fixed_loss
-        ),
-        "grant_score": reached(settings.grant_probability),
-        "withhold_score": reached(settings.withhold_probability),
+    at = {
+        **{"capacity_score_steady": 0.0, "capacity_score_steady_low": NORMAL_TO_95},
+        **{"capacity_score_steady_high": -NORMAL_TO_95, "grant_score": quantile(settings["grant_probability"])},
+        "withhold_score": quantile(settings["withhold_probability"]),
     }
+    of_score: Columns = {name: steady.at(z, fixed_loss) for name, z in at.items()}
+    score, threshold = of_score["capacity_score_steady"], settings["verdict_threshold"]
+    of_score["probability_at_threshold"] = probability_reached(threshold, score, steady.log_sd, fixed_loss)
+    of_score["capacity_score_steady_log_sd"] = steady.log_sd
     return {
-        **{f"{score}_steady": values for score, values in zip(FACTOR_SCORES, steady.factors.T, strict=True)},
-        **{name: np.where(is_scored, values, np.nan) for name, values in of_score.items()},
+        **{f"{score}_steady": values for score, values in zip(FACTORS.values(), steady.factors.T, strict=True)},
+        **{name: np.where(np.isnan(scores.capacity_score), np.nan, values) for name, values in of_score.items()},
     }
 
 
@@ -255,13 +173,13 @@ def _of_steady_days(events: Events, scores: Scores, run: Run) -> Columns:
     }
 
 
-def _chain_gap_z(counts: Counts, scores: Scores, window_days: Integers, periods_per_day: int) -> Floats:
+def _chain_gap_z(counts: Counts, scores: Scores, run: Run) -> Floats:
     """Return the excess of each window's gaps per trace over those of the ``GAP_DAYS`` days before, in standard
     deviations."""
-    until = scores.as_of - window_days * periods_per_day
-    since = until - GAP_DAYS * periods_per_day
-    n_gaps, n_traces = (
+    days = np.array([window.window_days for window in run.windows])[scores.window]
+    until, since = (scores.as_of - back * run.per_day for back in (days, days + GAP_DAYS))
+    before = (
         between(running_total(one), scores.agent, since, until).astype(np.float64)
         for one in (counts.n_gaps, counts.trials[..., 0])
     )
-    return excess(scores.chain_gaps.astype(np.float64), scores.n_traces.astype(np.float64), n_gaps, n_traces)
+    return excess(scores.chain_gaps.astype(np.float64), scores.n_traces.astype(np.float64), *before)

@@ -13,13 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
-from ciris_scoring.certainty.counts import EVENT_UNITS, RATES, Counts, nested
+from ciris_scoring.certainty.change_points import PresentValue, frequencies, means, rates
 from ciris_scoring.certainty.events import days_observed, deferral_sums, episode_sums, variance_of_log_hours
-from ciris_scoring.certainty.inputs import Present
+from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, Counts, Present, nested
 from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
-from ciris_scoring.certainty.losses import INTEGRITY, Part, norm, part_of_rate, r_ceiling_loss, total_loss
-from ciris_scoring.long_run import NORMAL_TO_95
+from ciris_scoring.certainty.losses import INTEGRITY, Part, loss_of_norm, part_of_rate, total_loss
 from ciris_scoring.windows.arrays import Booleans, Floats, ratio
 from ciris_scoring.windows.run import Parameters
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS, Events
@@ -30,40 +28,31 @@ error of the steady score in the simulated year (docs/measuring.md, "A year") ch
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 """Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
 for the window of 30 days was 0.055 with these lengths, and 0.059 with lengths up to 132 days."""
-
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 1.0, 0.03, 0.3
 """Priors of the frequencies of episodes and deferrals: weight of one event, means of one episode a month and two
 deferrals a week. With the weight of half an event, agents that saw no outage in 364 days get a probability that is too
 high (docs/measuring.md, "Priors of events")."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
-"""Prior of the mean logarithm of the hours of an episode. It stands for about 20 minutes, with a 95 % range from 1.3
-minutes to 6 hours (certainty.md §4b)."""
+"""Prior of the mean logarithm of the hours of an episode: about 20 minutes, 95 % from 1.3 minutes to 6 hours."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
-"""Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1 (certainty.md §4b)."""
+"""Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
-"""Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
-(certainty.md §4b)."""
-
+"""Prior of the share of episodes that repeat the previous episode's failure mode: one in four."""
 SHARE_WINDOW = TRACE_WINDOWS.index(14)
-"""Index in ``TRACE_WINDOWS`` of the window for the shares of the bins of ECE (certainty.md §4b, "ece")."""
+"""Index in ``TRACE_WINDOWS`` of the window for the shares of the bins of ECE."""
 LEAST_VARIANCE = 0.02
-"""Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 % (certainty.md
-§4b, "ece")."""
+"""Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 %."""
 SPREAD = (1.0, 2.2)
 """Factors of the σ of the log-normal distribution of the loss: it is multiplied by SPREAD[0] + SPREAD[1] · y², where y
 is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the true
 score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14 days after a change (docs/measuring.md,
 "A year")."""
-
 MOST_EPISODES = 12
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
 NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1.0, np.sqrt(2 * np.pi)), strict=True))
 """Gauss-Hermite quadrature for a standard normal distribution (certainty.md §4b, "R")."""
-
-
-FACTOR_PARTS = (
-    *(("d_identity", "k_contradiction"), INTEGRITY, ("mttr_hours",), ("ece", "u_unsafe", "q_deferral"), ("s_score",)),
-)
+C_PARTS, I_INC_PARTS = ("d_identity", "k_contradiction"), ("ece", "u_unsafe", "q_deferral")
+FACTOR_PARTS = (C_PARTS, INTEGRITY, ("mttr_hours",), I_INC_PARTS, ("s_score",))
 """Components whose losses add up to that of each factor."""
 
 
@@ -72,46 +61,33 @@ class LongRun(NamedTuple):
 
     factors: Floats
     """(n, 5) C, I_int, R, I_inc and S."""
-    score: Floats
-    """Steady score; 0 without a signal."""
-    log_sd: Floats
-    """Standard deviation of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
-    low: Floats
-    high: Floats
-    """Bounds of the 95 % interval of the score."""
     beyond: Floats
-    """Loss beyond the fixed cost of R; infinite if the score is 0."""
+    """Loss beyond the fixed cost of R; infinite without a signal, where the score is 0."""
+    log_sd: Floats
+    """Standard deviation of the logarithm of this loss; 0 if the score is 0."""
 
-    def at(self, z: float, fixed_loss: Floats | float) -> Floats:
-        """Return the score z standard deviations of the loss away from the steady score."""
+    def at(self, z: float, fixed_loss: float) -> Floats:
+        """Return the score z standard deviations of the loss away from the steady score, which is at 0."""
         return np.exp(-(fixed_loss + self.beyond * np.exp(z * self.log_sd)))
 
 
 def long_run(
-    counts: Counts,
-    events: Events,
-    present: Present,
-    window_days: tuple[int, ...],
-    parameters: Parameters,
-    periods_per_day: int,
+    counts: Counts, events: Events, present: Present, window_days: tuple[int, ...], parameters: Parameters, per_day: int
 ) -> list[LongRun]:
-    """Estimate the steady score of each pair in ``present``, for each length of window (certainty.md §4b).
+    """Estimate the steady score of each pair in ``present``, for each length of window in days (certainty.md §4b).
 
-    :param counts: counts of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their
-        history.
-    :param events: all episodes that ended, and deferrals whose outcome became known, from ``EVENT_WINDOWS[-1]`` days
-        before the first as-of on.
-    :returns: one :class:`LongRun` for each length of window in days.
+    Counts reach back ``TRACE_WINDOWS[-1]`` days before each as-of, episodes that ended and deferrals whose outcome
+    became known ``EVENT_WINDOWS[-1]`` days.
     """
-    bad, trials, unmeasured = _rate_sums(counts, present, parameters, periods_per_day)
+    bad, trials, unmeasured = _rate_sums(counts, present, parameters, per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
     parts = {}
     for at, rate in enumerate(RATES):
         mean, variance, recent = (values[:, at] for values in found)
         parts[rate] = part_of_rate(rate, mean, variance, parameters, recent).where(~unmeasured[:, at])
-    parts["ece"] = _calibration(counts, present, parameters, periods_per_day)
-    frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
-    often, lost = _deferrals(events, present, periods_per_day)
+    parts["ece"] = _calibration(counts, present, parameters, per_day)
+    frequency, hours, variance, modes = _episodes(events, present, per_day)
+    often, lost = _deferrals(events, present, per_day)
     no_signal = unmeasured[:, RATES.index("s_score")]
     result = []
     for days in window_days:
@@ -128,21 +104,17 @@ def _together(parts: dict[str, Part], no_signal: Booleans, parameters: Parameter
     loss = total_loss(parts, parameters)
     recent = 1 - np.prod(np.stack([1 - np.asarray(part.recent) for part in parts.values()]), axis=0)
     log_sd = np.where(no_signal, 0.0, loss.log_sd * (SPREAD[0] + SPREAD[1] * recent**2))
-    nothing = np.zeros_like(log_sd)
-    found = LongRun(factors, nothing, log_sd, nothing, nothing, np.where(no_signal, np.inf, loss.beyond))
-    fixed = r_ceiling_loss(parameters)
-    score, low, high = (found.at(z, fixed) for z in (0.0, NORMAL_TO_95, -NORMAL_TO_95))
-    return found._replace(score=score, low=low, high=high)
+    return LongRun(factors, np.where(no_signal, np.inf, loss.beyond), log_sd)
 
 
 def _rate_sums(
-    counts: Counts, present: Present, parameters: Parameters, periods_per_day: int
+    counts: Counts, present: Present, parameters: Parameters, per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
     """Return the numbers of bad events and of trials of each rate in the nested windows, divided by the design effect,
     (n, windows, 7) each, and whether each rate is unmeasured, (n, 7)."""
     width = len(RATES)
     per_period = np.concatenate([counts.events[..., :width], counts.trials[..., :width], counts.signals], axis=-1)
-    found = nested(per_period, present.pairs, TRACE_WINDOWS, periods_per_day)
+    found = nested(per_period, present.pairs, TRACE_WINDOWS, per_day)
     bad, trials = found[..., :width] * EVENT_UNITS[:width], found[..., width : 2 * width]
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
@@ -157,10 +129,10 @@ def _rate_sums(
     return bad / effect[:, None], trials / effect[:, None], unmeasured
 
 
-def _calibration(counts: Counts, present: Present, parameters: Parameters, periods_per_day: int) -> Part:
+def _calibration(counts: Counts, present: Present, parameters: Parameters, per_day: int) -> Part:
     """Return the loss by ECE, the expected sum of absolute gaps."""
     per_period = np.concatenate([counts.judged, counts.successes, counts.confidence], axis=-1)
-    found = nested(per_period, present.pairs, TRACE_WINDOWS, periods_per_day)
+    found = nested(per_period, present.pairs, TRACE_WINDOWS, per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
     success = ratio(successes[:, -1] + 1, judged[:, -1] + 2)
@@ -176,44 +148,31 @@ def _calibration(counts: Counts, present: Present, parameters: Parameters, perio
     return part.where(judged[:, -1].sum(axis=-1) > 0)
 
 
-def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats, Floats]:
+def _episodes(events: Events, present: Present, per_day: int) -> tuple[PresentValue, PresentValue, Floats, Floats]:
     """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
     episodes, and the effective number of failure modes."""
-    found = episode_sums(events.episodes, present.pairs, EVENT_WINDOWS, periods_per_day)
+    at = present.pairs, EVENT_WINDOWS, per_day
+    found, days = episode_sums(events.episodes, *at), days_observed(events.first_period, *at)
     longest = found.n[:, -1].astype(np.float64)
     modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
-    variance, _ = variance_of_log_hours(
-        longest, found.log_hours[:, -1], found.log_hours_squared[:, -1], present.episode_cv
-    )
+    of_all = longest, found.log_hours[:, -1], found.log_hours_squared[:, -1]
+    variance, _ = variance_of_log_hours(*of_all, present.episode_cv)
     n = (found.n + present.n_open[:, None]).astype(np.float64)
-    total = found.log_hours + present.open_log_hours[:, None]
-    days = days_observed(events.first_period, present.pairs, EVENT_WINDOWS, periods_per_day)
-    return (
-        frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
-        means(
-            n / variance[:, None],
-            total / variance[:, None],
-            LOG_HOURS_MEAN,
-            LOG_HOURS_VARIANCE,
-            EVENT_WINDOWS,
-        ),
-        variance,
-        modes,
-    )
+    precision, weighted = n / variance[:, None], (found.log_hours + present.open_log_hours[:, None]) / variance[:, None]
+    hours = means(precision, weighted, LOG_HOURS_MEAN, LOG_HOURS_VARIANCE, EVENT_WINDOWS)
+    return frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS), hours, variance, modes
 
 
-def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate]:
+def _deferrals(events: Events, present: Present, per_day: int) -> tuple[PresentValue, PresentValue]:
     """Return the frequency of judged deferrals and their mean lost value. A deferral counts on the day on which its
     outcome became known."""
-    n, value = deferral_sums(events.deferrals, present.pairs, EVENT_WINDOWS, periods_per_day)
-    days = days_observed(events.first_period, present.pairs, EVENT_WINDOWS, periods_per_day)
-    return (
-        frequencies(n.astype(np.float64), days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
-        rates(n - value, n.astype(np.float64), QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
-    )
+    at = present.pairs, EVENT_WINDOWS, per_day
+    n, value = (values.astype(np.float64) for values in deferral_sums(events.deferrals, *at))
+    often = frequencies(n, days_observed(events.first_period, *at), EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS)
+    return often, rates(n - value, n, QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS)
 
 
-def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> Part:
+def _loss_of_deferrals(often: PresentValue, lost: PresentValue, window_days: int) -> Part:
     """Return the loss by deferrals. At λ judged deferrals per day, the probability that a window of W days has a judged
     deferral is 1 − exp(−λW)."""
     none = np.exp(-window_days * often.mean)
@@ -224,7 +183,7 @@ def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> Par
 
 
 def _loss_of_episodes(
-    often: Estimate, hours: Estimate, variance: Floats, modes: Floats, window_days: int, parameters: Parameters
+    often: PresentValue, hours: PresentValue, variance: Floats, modes: Floats, window_days: int, parameters: Parameters
 ) -> Part:
     """Return −ln of the expected R, and its variance, to first order in the logarithms of frequency and hours."""
     sd_often, sd_hours = np.sqrt(np.log1p(often.variance / often.mean**2)), np.sqrt(hours.variance)
@@ -240,29 +199,22 @@ def _loss_of_episodes(
 def expected_resilience(
     n: Floats, log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
 ) -> Floats:
-    """Return the expected R, (n,), of a window without drift whose number of episodes is a Poisson variable
-    (certainty.md §4b, "R").
+    """Return the expected R, (n,), of a window without drift whose number of episodes is a Poisson variable with the
+    mean n (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
-    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
-    are equally likely.
-
-    :param n: (n,) mean number of episodes.
-    :param log_mean: (n,) mean of ln hours of an episode.
-    :param log_variance: (n,) variance of ln hours.
-    :param modes: (n,) effective number of failure modes, more than 0.
+    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if ``modes`` failure
+    modes are equally likely. ``log_mean`` and ``log_variance`` are those of ln hours.
     """
     share = np.exp(-n)
-    left, result = 1 - share, share * norm(1.0, parameters)
+    left, result = 1 - share, share * np.exp(-loss_of_norm(1.0, parameters))
     for k in range(1, MOST_EPISODES + 1):
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
         kept = modes * (1 - (1 - 1 / modes) ** k) / k
-        hours = (np.exp(centre + np.sqrt(of_mean) * node) for node in NODES)
-        expected = sum(
-            weight * norm(kept / (1 + one), parameters) for one, weight in zip(hours, NODE_WEIGHTS, strict=True)
-        )
+        hours = np.exp(centre + np.sqrt(of_mean) * NODES[:, None])
+        expected = NODE_WEIGHTS @ np.exp(-loss_of_norm(kept / (1 + hours), parameters))
         share = share * n / k
-        result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
+        result += (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
         left = left - share
     return result
