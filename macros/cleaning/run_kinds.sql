@@ -58,9 +58,9 @@
 {% macro marks_in(columns, payload=none) -%}
   jsonb_build_object(
     {%- for name in stating_marks() if name != 'deployment_profile' %}
-    {%- set places = ['to_jsonb(' ~ name ~ ')'] if name in columns else [] %}
-    {%- if 'deployment_profile' in columns %} {%- do places.append("deployment_profile -> '" ~ name ~ "'") %} {%- endif %}
-    {%- if payload %} {%- do places.extend([payload ~ " -> '" ~ name ~ "'", payload ~ " #> '{deployment_profile," ~ name ~ "}'"]) %} {%- endif %}
+    {%- set places = (['to_jsonb(' ~ name ~ ')'] if name in columns else [])
+        + (["deployment_profile -> '" ~ name ~ "'"] if 'deployment_profile' in columns else [])
+        + ([payload ~ " -> '" ~ name ~ "'", payload ~ " #> '{deployment_profile," ~ name ~ "}'"] if payload else []) %}
     '{{ name }}', jsonb_build_array({{ places | join(', ') }}){{ ',' if not loop.last }}
     {%- endfor %}
   )
@@ -131,7 +131,7 @@
   {%- if events is none -%} {{ return(none) }} {%- endif -%}
   select count(*), count(*) filter (
     where {{ models_of_event() }} is null and not {{ is_stated_in_payload() }}
-    {%- for column in stated_marks('trace_events') %} and {{ column }} is null{% endfor %}
+      and num_nonnulls({{ (stated_marks('trace_events') + ['null']) | join(', ') }}) = 0
   )
   from {{ events }}
 {%- endmacro %}
@@ -143,6 +143,5 @@
 
 {#- Issues of traces that are set aside after their check: copies, and traces whose run kind is not scored. -#}
 {% macro issues_of_uncounted() -%}
-  'duplicate_trace'
-  {%- for kind in constant('run_kinds') if kind not in valid_setting('scored_run_kinds') %}, '{{ kind }}_trace'{% endfor %}
+  '{{ (['duplicate'] + (constant('run_kinds') | reject('in', valid_setting('scored_run_kinds')) | list)) | join("_trace', '") }}_trace'
 {%- endmacro %}

@@ -43,10 +43,7 @@
 {% macro source_types(table) %}
   {%- if not execute -%} {{ return({}) }} {%- endif -%}
   {%- if 'source_types' not in kept() -%}
-    {%- set tables = [] -%}
-    {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
-      {%- do tables.append(source_table(node.name)) -%}
-    {%- endfor -%}
+    {%- set tables = graph.sources.values() | selectattr('package_name', 'equalto', 'ciris_scoring') | map(attribute='identifier') | list -%}
     {%- do kept().update({'source_types': columns_of(setting('source_schema'), tables)}) -%}
   {%- endif -%}
   {{ return(kept()['source_types'].get(source_table(table), {})) }}
@@ -58,8 +55,6 @@
 {% macro columns_of(schema, tables) %}
   {%- set types = {} -%}
   {%- if not execute -%} {{ return(types) }} {%- endif -%}
-  {%- set names = [] -%}
-  {%- for table in tables -%} {%- do names.append(literal(table)) -%} {%- endfor -%}
   {%- set rows = ask("
     with recursive columns as (
       select c.relname::text as table_name, a.attname::text as column_name,
@@ -70,7 +65,7 @@
       inner join pg_class as c on c.oid = a.attrelid
       inner join pg_namespace as n on n.oid = c.relnamespace
       where n.nspname = '" ~ schema | replace("'", "''") ~ "'
-        and c.relname in (" ~ names | join(', ') ~ ")
+        and c.relname in ('" ~ tables | map('replace', "'", "''") | join("', '") ~ "')
         and c.relkind in ('r', 'p', 'v', 'm', 'f')
         and a.attnum > 0 and not a.attisdropped
       union all
@@ -98,6 +93,6 @@
 {#- Name of the column with the signing key. The lens's migrations call it signer_key_id, the lens's code
     signature_key_id. -#}
 {% macro signing_key_column() %}
-  {%- set types = source_types('covenant_traces') -%}
+  {%- set types = source_types('covenant_traces') if source_shape() == 'traces' else {} -%}
   {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
 {% endmacro %}

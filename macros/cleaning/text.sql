@@ -41,17 +41,14 @@
   end
 {%- endmacro %}
 
-{#- Maximum length in bytes of a text that is stored again in later tables and their indexes (scoring.md §2). -#}
-{% macro longest_text() -%} 512 {%- endmacro %}
-
-{#- An identifier; null if it is blank or too long for an index (scoring.md §2). -#}
+{#- An identifier; null if it is blank or, with more than 512 bytes, too long for an index (scoring.md §2). -#}
 {% macro clean_id(column) -%}
-  case when octet_length({{ column }}::text) <= {{ longest_text() }} then {{ clean_text(column) }} end
+  case when octet_length({{ column }}::text) <= 512 then {{ clean_text(column) }} end
 {%- endmacro %}
 
 {#- Whether an identifier is too long for an index. A long blank text is blank. -#}
 {% macro is_oversized_id(column) -%}
-  (octet_length({{ column }}::text) > {{ longest_text() }} and {{ clean_text(column) }} is not null)
+  (octet_length({{ column }}::text) > 512 and {{ clean_text(column) }} is not null)
 {%- endmacro %}
 
 {#- A name; null if it is blank, shortened if it is longer than 1,024 bytes. Production allows 255 characters, which
@@ -62,7 +59,7 @@
 
 {#- Text that is only compared and shown. A long text is replaced by its beginning and its MD5, because later tables
     store it again. -#}
-{% macro shorten(text, longest=longest_text()) -%}
+{% macro shorten(text, longest=512) -%}
   case
     when octet_length({{ text }}) > {{ longest }} then left({{ text }}, 100) || '... (MD5 ' || md5({{ text }}) || ')'
     else {{ text }}

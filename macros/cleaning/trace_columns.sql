@@ -2,10 +2,12 @@
 {% macro missing_fields() -%}
   {%- set fields = constant('required_fields') -%}
   case
-    when num_nulls({{ fields | join(', ') }}) > 0 then array_remove(array[
-      {% for field in fields %}
-      case when {{ field }} is null then '{{ field }}' end{% if not loop.last %},{% endif %}
-      {% endfor %}
-    ], null)
+    when num_nulls({{ fields | join(', ') }}) > 0 then (
+      select array_agg(fields.name)
+      from unnest(
+        array['{{ fields | join("', '") }}'], array[{{ fields | join(' is null, ') }} is null]
+      ) as fields (name, is_missing)
+      where fields.is_missing
+    )
   end
 {%- endmacro %}

@@ -26,11 +26,10 @@
   )
 {%- endmacro %}
 
-{#- A jsonb value as text, boolean or numeric; null if it has another JSON type. -#}
-{% macro as_text(value) -%} case when jsonb_typeof({{ value }}) = 'string' then {{ value }} #>> '{}' end {%- endmacro %}
-{% macro as_boolean(value) -%} case when jsonb_typeof({{ value }}) = 'boolean' then {{ value }}::boolean end {%- endmacro %}
-{% macro as_number(value) -%} case when jsonb_typeof({{ value }}) = 'number' then {{ value }}::numeric end {%- endmacro %}
-{% macro as_object(value) -%} case when jsonb_typeof({{ value }}) = 'object' then {{ value }} end {%- endmacro %}
+{#- A jsonb value as text, boolean or numeric; null if it has another JSON type: string, boolean or number. -#}
+{% macro as_value(value, json_type, type) -%}
+  case when jsonb_typeof({{ value }}) = '{{ json_type }}' then ({{ value }} #>> '{}')::{{ type }} end
+{%- endmacro %}
 
 {#- Name of an issue if a value was sent with another JSON type than expected. -#}
 {% macro unreadable(name, value, type) -%}

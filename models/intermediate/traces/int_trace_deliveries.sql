@@ -3,7 +3,6 @@
     (scoring.md §2). Optimization barriers separate the steps, so that each value is cleaned once and only narrow rows are
     sorted. A row whose agent is missing, blank or oversized has an empty agent and does not count; the agent that was
     sent may be too long for an index. Grain: source row, dated in [traces_from, as-of). Key: trace_check_id. -#}
-{%- set earlier_checks = earlier_checks() -%}
 with public_keys as (
 
     {{ registered_keys() }}
@@ -100,10 +99,10 @@ identified as (
         {{ trace_check_id() }} as trace_check_id,
         delivery_hash is not null and (
             is_sent_again
-            {% if earlier_checks %}
+            {% if earlier_checks() %}
             or exists (
                 select 1
-                from {{ earlier_checks }} as earlier
+                from {{ earlier_checks() }} as earlier
                 where
                     earlier.delivery_hash = deliveries.delivery_hash
                     and earlier.agent_id_hash = deliveries.{{ sent_agent() }}

@@ -1,9 +1,8 @@
 {#- Registered keys. The trace store has two registries; if it has neither, no key is registered. Grain: source row. -#}
-{%- set shape = source_shape() -%}
-{%- set registry = source_if_there('covenant_public_keys', shape) -%}
-{%- set agents = source_if_there('accord_public_keys', shape) -%}
-{%- set federation = source_if_there('federation_keys', shape) -%}
-{%- set revocations = source_if_there('federation_revocations', shape) -%}
+{%- set registry = source_if_there('covenant_public_keys', source_shape()) -%}
+{%- set agents = source_if_there('accord_public_keys', source_shape()) -%}
+{%- set federation = source_if_there('federation_keys', source_shape()) -%}
+{%- set revocations = source_if_there('federation_revocations', source_shape()) -%}
 with source as (
 
     {{ rows_if_there(registry or agents, {

@@ -2,7 +2,6 @@
     becomes null, and `repairs` lists it. Grain: source row, or trace assembled from events. -#}
 {%- set table = source_if_there('covenant_traces', source_shape()) -%}
 {%- set is_table = table is not none and execute -%}
-{%- set key_id = signing_key_column() if is_table else 'signature_key_id' -%}
 {%- set components_are_read = scoring_parameter('replay_enabled') -%}
 select
     -- ids
@@ -19,7 +18,7 @@ select
     -- signature and audit log
     {{ clean_text('signature') }} as signature,
     signature_verified::boolean as signature_verified,
-    {{ clean_text(key_id) }} as signature_key_id,
+    {{ clean_text(signing_key_column()) }} as signature_key_id,
     {{ clean_text('audit_entry_hash') }} as audit_entry_hash,
     {{ clean_whole_number('audit_sequence_number') }} as audit_sequence_number,
 
@@ -56,7 +55,7 @@ select
         case when {{ clean_text('agent_id_hash') }} is null then 'blank_agent_id_hash' end,
         {{ lost('blank_agent_name', 'agent_name', clean_text('agent_name')) }},
         {{ lost('blank_signature', 'signature', clean_text('signature')) }},
-        {{ lost('blank_signature_key_id', key_id, clean_text(key_id)) }},
+        {{ lost('blank_signature_key_id', signing_key_column(), clean_text(signing_key_column())) }},
         {{ lost('blank_audit_entry_hash', 'audit_entry_hash', clean_text('audit_entry_hash')) }},
         {{ lost('blank_idma_phase', 'idma_phase', clean_text('idma_phase')) }},
         {{ lost('blank_selected_action', 'selected_action', clean_action('selected_action')) }},

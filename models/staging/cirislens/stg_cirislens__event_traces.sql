@@ -125,7 +125,7 @@ overridden as (
         *,
         case
             when was_overridden
-                then coalesce({{ as_object('last_conscience') }}, '{}') || '{"action_was_overridden": true}'
+                then case when jsonb_typeof(last_conscience) = 'object' then last_conscience else '{}' end || '{"action_was_overridden": true}'
             else last_conscience
         end as conscience,
         count(*) over (partition by trace_id) > 1 as is_shared
@@ -164,7 +164,7 @@ select
     trace_id,
     thought_id,
     agent_id_hash,
-    coalesce(nullif(agent_name, ''), {{ as_text('sent_name') }}) as agent_name,
+    coalesce(nullif(agent_name, ''), {{ as_value('sent_name', 'string', 'text') }}) as agent_name,
 
     -- time
     "timestamp",
@@ -173,29 +173,29 @@ select
     signature,
     signature_verified,
     signature_key_id,
-    coalesce(nullif(audit_entry_hash, ''), {{ as_text('sent_hash') }}) as audit_entry_hash,
-    coalesce(audit_sequence_number, {{ as_number('sent_number') }}) as audit_sequence_number,
+    coalesce(nullif(audit_entry_hash, ''), {{ as_value('sent_hash', 'string', 'text') }}) as audit_entry_hash,
+    coalesce(audit_sequence_number, {{ as_value('sent_number', 'number', 'numeric') }}) as audit_sequence_number,
 
     -- judgements
-    round({{ as_number('sent_csdma') }}, 2) as csdma_plausibility_score,
-    round({{ as_number('sent_dsdma') }}, 2) as dsdma_domain_alignment,
-    {{ as_number('sent_k_eff') }} as idma_k_eff,
-    {{ as_boolean('sent_fragility') }} as idma_fragility_flag,
-    {{ as_text('sent_phase') }} as idma_phase,
+    round({{ as_value('sent_csdma', 'number', 'numeric') }}, 2) as csdma_plausibility_score,
+    round({{ as_value('sent_dsdma', 'number', 'numeric') }}, 2) as dsdma_domain_alignment,
+    {{ as_value('sent_k_eff', 'number', 'numeric') }} as idma_k_eff,
+    {{ as_value('sent_fragility', 'boolean', 'boolean') }} as idma_fragility_flag,
+    {{ as_value('sent_phase', 'string', 'text') }} as idma_phase,
 
     -- conscience; an entropy of 0 without an entropy_score was not measured
-    {{ as_boolean('sent_conscience_passed') }} as conscience_passed,
-    {{ as_boolean('sent_overridden') }} as action_was_overridden,
+    {{ as_value('sent_conscience_passed', 'boolean', 'boolean') }} as conscience_passed,
+    {{ as_value('sent_overridden', 'boolean', 'boolean') }} as action_was_overridden,
     case
-        when {{ first_sent(['conscience.entropy_score']) }} is not null then round({{ as_number('sent_entropy') }}, 4)
-        else nullif(round({{ as_number('sent_entropy') }}, 4), 0)
+        when {{ first_sent(['conscience.entropy_score']) }} is not null then round({{ as_value('sent_entropy', 'number', 'numeric') }}, 4)
+        else nullif(round({{ as_value('sent_entropy', 'number', 'numeric') }}, 4), 0)
     end as entropy_level,
-    round({{ as_number('sent_coherence') }}, 4) as coherence_level,
-    {{ as_boolean('sent_coherence_passed') }} as coherence_passed,
+    round({{ as_value('sent_coherence', 'number', 'numeric') }}, 4) as coherence_level,
+    {{ as_value('sent_coherence_passed', 'boolean', 'boolean') }} as coherence_passed,
 
     -- action
-    {{ as_text('sent_action') }} as selected_action,
-    {{ as_boolean('sent_success') }} as action_success,
+    {{ as_value('sent_action', 'string', 'text') }} as selected_action,
+    {{ as_value('sent_success', 'boolean', 'boolean') }} as action_success,
 
     -- JSON components: only the values that replays compare
     case when jsonb_typeof(thought_start) = 'object' then jsonb '{}' end as thought_start,

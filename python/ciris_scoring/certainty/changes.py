@@ -49,7 +49,7 @@ by simulation (docs/measuring.md, "Alarms")."""
 
 class Change(NamedTuple):
     """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each: its log likelihood ratio
-    against constant behaviour, 0 if that is more likely; days from it to the as-of; the scores in the base and since it,
+    against constant behaviour, 0 if that is likelier; days from it to the as-of; the scores in the base and since it,
     if only the components in ``COUNTED`` lowered them; and the component whose loss grew most."""
 
     ratio: Floats

@@ -80,7 +80,7 @@ class Counts(NamedTuple):
 class Scores(NamedTuple):
     """Published scores, ordered by agent, as-of and window; (n,) each. Agents, as-ofs and windows are positions in the
     arrays of counts and in the list of windows. Other fields have the names of columns of ``fct_capacity_scores`` and
-    ``int_windows``; an unmeasured component has its neutral value. ``n_episodes`` counts the episodes in ``mttr_hours``:
+    ``int_windows``; an unmeasured component has its neutral value. ``n_episodes`` are the episodes in ``mttr_hours``:
     the ended ones of the window and the open one. ``capacity_score`` is NaN with too few traces."""
 
     agent: Integers
