@@ -40,8 +40,8 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.show.api import database as database_module
-from ciris_scoring.show.api.answers import CSV, JSON
 from ciris_scoring.show.api.app import create_app
+from ciris_scoring.show.api.database import CSV, JSON
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.endpoints import api
 from ciris_scoring.show.api.problems import Problem

@@ -32,12 +32,12 @@ from ciris_scoring.errors import CirisError, InputError
 from ciris_scoring.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.agents import SAMPLE as SAMPLE_AGENT
+from ciris_scoring.marts.asking import SAMPLE as SAMPLE_AGENT
 from ciris_scoring.marts.evidence import RULES, read_evidence
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.reference import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.marts.score import Raised
 from ciris_scoring.marts.verdict import verdict
-from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.names import FACTORS
 from ciris_scoring.numbers_as_text import cut
 from ciris_scoring.show import report, view, words

@@ -26,8 +26,7 @@ from ciris_scoring.job import run as job
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.alerts import AlertNews
-from ciris_scoring.marts.news import News
+from ciris_scoring.marts.alerts import AlertNews, News
 from ciris_scoring.show.formats import time_text
 from ciris_scoring.show.pages.fleet import fleet_page
 from ciris_scoring.show.pages.other import runs_page

@@ -16,8 +16,8 @@ import pytest
 from cases.notation import TRACES_FROM, Case, T, ago, key, traces
 from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
+from ciris_scoring.marts.alerts import since_before
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.news import since_before
 from ciris_scoring.project_files import copy_project
 from ciris_scoring.show.explain import page, read_explanation
 from ciris_scoring.show.report import read_report

@@ -22,13 +22,22 @@ from ciris_scoring.errors import DatabaseError, one_line
 from ciris_scoring.job import notify
 from ciris_scoring.job import run as job
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.marts import fleet
-from ciris_scoring.marts.alerts import Alert, alerts, last_traces
+from ciris_scoring.marts import scores
+from ciris_scoring.marts.alerts import (
+    Alert,
+    News,
+    Verdicts,
+    alerts,
+    changed_alerts,
+    changed_verdicts,
+    last_traces,
+    read_verdicts,
+    shared_causes,
+)
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_verdicts, read_verdicts, shared_causes
-from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
-from ciris_scoring.marts.quality import why_unscored
+from ciris_scoring.marts.reference import windows
+from ciris_scoring.marts.runs import why_unscored
+from ciris_scoring.marts.verdict import permissions, published_permission, threshold_warning
 from ciris_scoring.show.formats import json_text
 from ciris_scoring.show.tables import fleet_table
 
@@ -99,7 +108,7 @@ class AfterRun:
         marts = Marts(connection, relations)
         if not marts.may_read(*READ_BEFORE) or marts.missing() or marts.lacking():
             return
-        newest = fleet.newest(marts)
+        newest = scores.newest(marts)
         if newest is not None:
             self._known = alerts(marts, newest.as_of)
             if self.addresses:
@@ -113,7 +122,7 @@ class AfterRun:
             self.news = News(*found)
             if self.addresses:
                 causes = shared_causes(
-                    score for window in windows(marts) for score in fleet.scores(marts, moment, window.window_days)
+                    score for window in windows(marts) for score in scores.scores(marts, moment, window.window_days)
                 )
                 self.news.changed_verdicts = changed_verdicts(self._verdicts, read_verdicts(marts, moment), causes)
             try:

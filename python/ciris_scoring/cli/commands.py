@@ -247,7 +247,7 @@ def check(for_machines: bool, place: Place) -> None:
     from ciris_scoring.job.check import as_json, page
     from ciris_scoring.job.check import check as look
     from ciris_scoring.marts.marts import Marts
-    from ciris_scoring.marts.permissions import threshold_remarks
+    from ciris_scoring.marts.verdict import threshold_remarks
 
     project = place.project()
     threshold = project.variables.get("verdict_threshold")

@@ -1,19 +1,198 @@
 """What a reader asks for: an agent, a window, an as-of, a permission. Every surface looks it up here, and says in the
-same words that it does not exist."""
+same words that it does not exist.
 
+Pages and reports show an agent as its name at the as-of and the beginning of its hash, for example "Link (4107c26f)".
+"""
+
+import difflib
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import fitted, plural, printable
 from ciris_scoring.errors import InputError, shown
-from ciris_scoring.marts import agents, fleet, history
-from ciris_scoring.marts.agents import Agent
+from ciris_scoring.marts import history, scores
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.permissions import Permission, meant, permissions
-from ciris_scoring.marts.words import published_words
-from ciris_scoring.names import WHOLE_HASH, whole_hash
+from ciris_scoring.marts.reference import published_words, windows
+from ciris_scoring.marts.verdict import Permission, meant, permissions
+from ciris_scoring.names import HASH_SHOWN, WHOLE_HASH, whole_hash
+
+LONGEST_NAME = 200
+"""Longest text, in characters, for which similar names are searched."""
+MOST_FORMER = 3
+"""Number of agents that a note about former names lists."""
+SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
+"""End of the sample, and an agent of the sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A row of dim_agents, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    former_names: list[str]
+    first_traced_at: datetime
+    last_traced_at: datetime
+    latest_as_of: datetime | None
+
+
+def is_possible(text: str) -> bool:
+    """Return whether a text can identify an agent. A blank text cannot, nor one that PostgreSQL cannot store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return bool(text.strip()) and "\0" not in text
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Agents that match a text."""
+
+    agents: list[Agent]
+    """The matching agents: several if the text is ambiguous, none if no agent matches."""
+    former: list[Agent]
+    """Other agents that used this text as their name in the past."""
+
+    @property
+    def note(self) -> str | None:
+        """Sentence about the other agents that used the text as their name in the past, or None."""
+        if not self.former:
+            return None
+        hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
+        more = f" and {len(self.former) - MOST_FORMER} more" if len(self.former) > MOST_FORMER else ""
+        agents = "Another agent" if len(self.former) == 1 else f"{len(self.former)} other agents"
+        return f"{agents} once had this name: {hashes}{more}."
+
+
+def is_sample(marts: Marts, newest: datetime) -> bool:
+    """Return whether the scores are those of the sample, whose age says nothing."""
+    end, agent = SAMPLE
+    return newest == end and bool(find(marts, whole_hash(agent)).agents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match(Agent):
+    is_exact: bool
+    """Whether the text equals the agent's complete hash or its label."""
+    is_name: bool
+    is_beginning: bool
+
+
+def find(marts: Marts, text: str) -> Found:
+    """Find the agents that match a text.
+
+    The text can be a complete hash, a label from the marts, a name, the beginning of a hash, or a name followed by a
+    hash as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
+
+    1. Complete hashes, labels and current names have the same precedence, because agents choose their names and
+    hashes themselves. A text that is the hash of one agent and the name of another is ambiguous.
+    2. A complete hash or a label takes precedence over the beginning of a hash.
+    3. A complete hash, a label or a current name takes precedence over a former name. ``Found.note`` then lists the
+    agents that had the name.
+    4. A text with the prefix ``hash:`` matches only the agent with this complete hash.
+
+    :param text: text that the user entered. If PostgreSQL cannot store it, no agent matches.
+    """
+    if not is_possible(text):
+        return Found([], [])
+    if text.startswith(WHOLE_HASH):
+        query = "select {columns} from {dim_agents} where agent_id_hash = %(hash)s"
+        return Found(marts.rows(Agent, query, hash=text.removeprefix(WHOLE_HASH)), [])
+    matches = marts.rows(
+        _Match,
+        """
+        with matches as (
+            select
+                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                agent_id_hash = %(text)s or agent_label = %(text)s as is_exact,
+                coalesce(agent_name = %(text)s, false) as is_name,
+                starts_with(agent_id_hash, %(text)s)
+                or %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) as is_beginning,
+                %(text)s = any(former_names) as is_former_name
+            from {dim_agents}
+        )
+
+        select {columns}
+        from matches
+        where is_exact or is_name or is_beginning or is_former_name
+        order by agent_id_hash collate "C"
+        """,
+        text=text,
+        beside_name=text.rpartition(" ")[2].strip("()"),
+        hash_shown=HASH_SHOWN,
+    )
+    if not any(one.is_exact or one.is_name for one in matches):
+        return Found(list(matches), [])
+    is_beginning_enough = not any(one.is_exact for one in matches)
+    meant = [one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)]
+    # A text that only matches the beginning of an agent's hash is not a former name of that agent.
+    former = [one for one in matches if one not in meant and text in one.former_names]
+    return Found(list(meant), list(former))
+
+
+def near(marts: Marts, text: str) -> dict[str, Agent]:
+    """Find the agents whose current or former name is similar to a text. Return at most three by name, the most similar
+    first."""
+    if len(text) > LONGEST_NAME or not is_possible(text):
+        return {}
+    found = marts.rows(
+        Agent,
+        """
+        select {columns} from {dim_agents} where agent_name is not null
+        order by agent_name collate "C", agent_id_hash collate "C"
+        """,
+    )
+    names = {
+        name.casefold(): (name, agent)
+        for agent in reversed(found)
+        for name in (*agent.former_names, agent.agent_name or "")
+    }
+    return dict(names[similar] for similar in difflib.get_close_matches(text.casefold(), names, n=3))
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """An agent of dim_agents that has no score at an as-of in a window and is not silent."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    score_status: str | None
+    """insufficient_data, or None if the agent has no trace in the window."""
+    n_traces: int
+    newest_trace_at: datetime | None
+
+
+def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
+    """Read the agents whose first trace is before an as-of and that have no score at this as-of, without silent agents.
+    If the as-of is None, read all agents.
+
+    The order is by the number of traces in the window, then by the time of the last trace, both descending.
+    """
+    return marts.rows(
+        Unscored,
+        """
+        select
+            agents.agent_id_hash, agents.agent_name, scores.score_status, coalesce(scores.n_traces, 0) as n_traces,
+            agents.last_traced_at as newest_trace_at
+        from {dim_agents} as agents
+        left join {fct_capacity_scores} as scores
+            on
+                agents.agent_id_hash = scores.agent_id_hash
+                and scores.as_of = %(as_of)s::timestamptz
+                and scores.window_days = %(window_days)s
+        where
+            scores.capacity_score is null
+            and scores.score_status is distinct from 'no_traces'
+            and (%(as_of)s::timestamptz is null or agents.first_traced_at < %(as_of)s)
+        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash collate "C"
+        """,
+        as_of=as_of,
+        window_days=window_days,
+    )
+
 
 MOST_LISTED = 10
 """Maximum number of agents in a message about an ambiguous text."""
@@ -65,7 +244,7 @@ def label(agent_id_hash: str, name: str | None) -> str:
 
 def agent(marts: Marts, text: str) -> tuple[Agent, str | None]:
     """Return the agent that a text identifies, and a note about agents that had its name before."""
-    matches = agents.find(marts, text)
+    matches = find(marts, text)
     found, named = matches.agents, shown(text)
     named = named if len(named) <= LONGEST_SHOWN else f"{named[: LONGEST_SHOWN - 1]}…"
     if len(found) > 1:
@@ -80,12 +259,12 @@ def agent(marts: Marts, text: str) -> tuple[Agent, str | None]:
             agents=found,
         )
     if not found:
-        near = agents.near(marts, text)
+        similar = near(marts, text)
         raise NotThere(
             "unknown-agent",
             f"No agent is named {named}, and no agent hash starts with it.",
-            f"The nearest names are {', '.join(map(shown, near))}." if near else "No name is similar.",
-            agents=list(near.values()),
+            f"The nearest names are {', '.join(map(shown, similar))}." if similar else "No name is similar.",
+            agents=list(similar.values()),
         )
     return found[0], matches.note
 
@@ -132,14 +311,14 @@ def permission(marts: Marts, name: str | None, threshold: float | None, window_d
 
 def fleet_as_of(marts: Marts, window_days: int, asked: datetime | None) -> datetime | None:
     """Return the requested as-of of the fleet, by default the newest. None if no score is published."""
-    if asked is not None and fleet.capacity(marts, asked, window_days) is not None:
+    if asked is not None and scores.capacity(marts, asked, window_days) is not None:
         return asked
-    newest = fleet.newest(marts, window_days)
-    if newest is None and fleet.newest(marts) is None:
+    newest = scores.newest(marts, window_days)
+    if newest is None and scores.newest(marts) is None:
         return None
     if asked is None and newest is not None:
         return newest.as_of
-    as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, window_days)]
+    as_ofs = [row.as_of for row in scores.capacity_over_time(marts, window_days)]
     return _chosen(as_ofs, asked, window_days, None)
 
 

@@ -11,12 +11,12 @@ from ciris_scoring.database.project import Project
 from ciris_scoring.database.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.kinds import KINDS
 from ciris_scoring.kinds.components import LOSS_WORDS
-from ciris_scoring.marts import asking, permissions
+from ciris_scoring.marts import asking
 from ciris_scoring.marts.evidence import RULES, described
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.reference import named, widened_by
 from ciris_scoring.marts.score import bridge
-from ciris_scoring.marts.verdict import SIMULATED
-from ciris_scoring.marts.words import named, widened_by
+from ciris_scoring.marts.verdict import SIMULATED, permission_words
 from ciris_scoring.show import view
 from ciris_scoring.show.tables import painted_verdict
 from ciris_scoring.show.view import Document, factors_of
@@ -106,7 +106,7 @@ def _score_lines(document: Document) -> list[str]:
     """Return the lines about the capacity score, its cause and what to do, and the permission. Of a silent agent, the
     score is the newest one."""
     score = document["last_score"] or document
-    about = permissions.words(document["permission"], document["verdict_threshold"], score["window_days"])
+    about = permission_words(document["permission"], document["verdict_threshold"], score["window_days"])
     factors = ", ".join(f"{name} {shown(value)}" for name, value in factors_of(score).items())
     changes = [f"{factor} {decimals.change(points)}" for factor, points in bridge(score["steady_difference"])]
     lines = [

@@ -15,10 +15,9 @@ from ciris_scoring.database.terminal import aligned, columns, fitted, painted, p
 from ciris_scoring.errors import DatabaseError
 from ciris_scoring.marts import asking
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import categories, windows
-from ciris_scoring.marts.permissions import words
-from ciris_scoring.marts.quality import why_unscored
-from ciris_scoring.marts.verdict import VERDICTS
+from ciris_scoring.marts.reference import categories, windows
+from ciris_scoring.marts.runs import why_unscored
+from ciris_scoring.marts.verdict import VERDICTS, permission_words
 from ciris_scoring.names import HASH_SHOWN
 from ciris_scoring.show import view
 from ciris_scoring.show.formats import csv_text, json_text, table_text
@@ -170,7 +169,7 @@ def _fleet_text(marts: Marts, document: Document, most: int | None) -> str:
         listed += [f"{n} {said}" for n, said in unscored if n]
         lines += wrapped(f"Category: {', '.join(listed)}", room)
         for number, one in enumerate((document, *document["permissions"])):
-            said = words(one["permission"], one["verdict_threshold"], window_days)
+            said = permission_words(one["permission"], one["verdict_threshold"], window_days)
             counts = ", ".join(f"{one['verdicts'][name]} {name}" for name in VERDICTS)
             lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
     lines += ["", *_agents(scores, most, room)]

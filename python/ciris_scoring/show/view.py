@@ -12,12 +12,11 @@ from typing import Any
 
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.errors import InputError
-from ciris_scoring.marts import agent as of_agent
-from ciris_scoring.marts import agents, alerts, asking, evidence, fleet, history, news, parameters, permissions
+from ciris_scoring.marts import alerts, asking, evidence, history, reference
+from ciris_scoring.marts import scores as scores_of
 from ciris_scoring.marts.marts import Marts, grouped
-from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.score import NO_TRACES, Raised, Score
-from ciris_scoring.marts.verdict import VERDICTS, raised, verdict
+from ciris_scoring.marts.verdict import VERDICTS, Permission, permissions, raised, verdict
 from ciris_scoring.names import FACTORS, whole_hash
 
 Document = dict[str, Any]
@@ -115,7 +114,7 @@ def choose(
     :param permission: name of a permission; None for the first one with this threshold and window.
     :raises NotThere: window, as-of or permission does not exist.
     """
-    asking.window([one.window_days for one in parameters.windows(marts)], window_days)
+    asking.window([one.window_days for one in reference.windows(marts)], window_days)
     found = asking.permission(marts, permission, threshold, window_days)
     return Chosen(found, asking.fleet_as_of(marts, found.window_days, as_of))
 
@@ -165,8 +164,8 @@ def fleet_scores(marts: Marts, chosen: Chosen) -> list[Score]:
     """Read the scores of all agents, the most urgent first."""
     if chosen.as_of is None:
         return []
-    scores = fleet.scores(marts, chosen.as_of, chosen.window_days)
-    return sorted(scores, key=lambda score: fleet.attention(score, chosen.permission.threshold))
+    scores = scores_of.scores(marts, chosen.as_of, chosen.window_days)
+    return sorted(scores, key=lambda score: scores_of.attention(score, chosen.permission.threshold))
 
 
 def fleet_document(
@@ -198,18 +197,18 @@ def fleet_document(
         "news": [],
         "agents": [],
         "agents_not_shown": len(scores) - len(shown),
-        "unscored": [_of_unscored(one) for one in agents.unscored(marts, as_of, window_days)],
+        "unscored": [_of_unscored(one) for one in asking.unscored(marts, as_of, window_days)],
         **raised_document(marts, chosen),
         "history": [],
     }
     if as_of is None:
         return document
     others = [
-        one
-        for one in permissions.permissions(marts)
-        if one.window_days == window_days and one.name != chosen.permission.name
+        one for one in permissions(marts) if one.window_days == window_days and one.name != chosen.permission.name
     ]
-    over_time = fleet.capacity_over_time(marts, window_days, first=as_of - timedelta(days=days), last=as_of, daily=True)
+    over_time = scores_of.capacity_over_time(
+        marts, window_days, first=as_of - timedelta(days=days), last=as_of, daily=True
+    )
     listed = agent_documents(marts, shown, chosen, days=days) if in_detail else _briefly(marts, shown, chosen)
     return document | {
         "verdict_threshold": next((one["verdict_threshold"] for one in listed), chosen.permission.threshold),
@@ -219,7 +218,7 @@ def fleet_document(
             {"permission": one.name, "verdict_threshold": one.threshold, "verdicts": _verdicts(scores, one)}
             for one in others
         ],
-        "news": news.since_before(marts, as_of, window_days, scores).lines(),
+        "news": alerts.since_before(marts, as_of, window_days, scores).lines(),
         "agents": listed,
         "history": list(map(asdict, over_time)),
     }
@@ -230,7 +229,7 @@ def _verdicts(scores: Iterable[Score], permission: Permission) -> dict[str, int]
     return {name: counted[name] for name in VERDICTS}
 
 
-def _of_unscored(one: agents.Unscored) -> Document:
+def _of_unscored(one: asking.Unscored) -> Document:
     return {**asdict(one), "score_status": one.score_status or NO_TRACES}
 
 
@@ -245,7 +244,7 @@ def _other_windows(marts: Marts, scores: Sequence[Score]) -> Mapping[str, list[D
     here = {score.agent_id_hash: {one.name for one in score.raised} for score in scores}
     if not scores:
         return found
-    for other in parameters.windows(marts):
+    for other in reference.windows(marts):
         if other.window_days == scores[0].window_days:
             continue
         of_agents = raised(marts, other.window_days, scores[0].as_of, agents=list(here) if len(here) == 1 else None)
@@ -274,9 +273,9 @@ def raised_document(marts: Marts, chosen: Chosen) -> Document:
 def parameters_document(marts: Marts) -> Document:
     """Return the parameters, categories and windows that scores are computed with."""
     return {
-        "categories": list(map(asdict, parameters.categories(marts))),
-        "parameters": list(map(asdict, parameters.parameters(marts))),
-        "windows": list(map(asdict, parameters.windows(marts))),
+        "categories": list(map(asdict, reference.categories(marts))),
+        "parameters": list(map(asdict, reference.parameters(marts))),
+        "windows": list(map(asdict, reference.windows(marts))),
     }
 
 
@@ -303,7 +302,7 @@ def choose_agent(
     *_, at = asking.score_as_of(marts, agent, chosen.window_days, as_of)
     chosen = replace(chosen, as_of=as_of or chosen.as_of)
     key = (marts, at, chosen.window_days)
-    [score] = fleet.scores(*key, agent_id_hash=agent.agent_id_hash, raised_at=chosen.as_of)
+    [score] = scores_of.scores(*key, agent_id_hash=agent.agent_id_hash, raised_at=chosen.as_of)
     return chosen, score, note
 
 
@@ -354,7 +353,9 @@ def _last_scores(marts: Marts, scores: Iterable[Score]) -> dict[str, Score]:
         score.agent_id_hash: last
         for score in scores
         if score.is_silent and score.last_scored_as_of is not None
-        for last in fleet.scores(marts, score.last_scored_as_of, score.window_days, agent_id_hash=score.agent_id_hash)
+        for last in scores_of.scores(
+            marts, score.last_scored_as_of, score.window_days, agent_id_hash=score.agent_id_hash
+        )
     }
 
 
@@ -362,11 +363,11 @@ def _by_permission(marts: Marts, scores: Sequence[Score]) -> Mapping[str, list[D
     """Return the verdicts for each named permission, by agent hash."""
     found: dict[str, list[Document]] = {score.agent_id_hash: [] for score in scores}
     of_window = {scores[0].window_days: scores}
-    for permission in permissions.permissions(marts):
+    for permission in permissions(marts):
         days = permission.window_days
         if days not in of_window:
             only = scores[0].agent_id_hash if len(scores) == 1 else None
-            of_window[days] = fleet.scores(marts, scores[0].as_of, days, agent_id_hash=only)
+            of_window[days] = scores_of.scores(marts, scores[0].as_of, days, agent_id_hash=only)
         for score in of_window[days]:
             if score.agent_id_hash in found:
                 found[score.agent_id_hash].append(_of_verdict(score, permission))
@@ -380,7 +381,7 @@ def _details(marts: Marts, scores: Collection[Score]) -> Mapping[str, Document]:
         of = [score for score in scores if score.as_of == as_of]
         hashes = [score.agent_id_hash for score in of]
         key = (marts, hashes, as_of, of[0].window_days)
-        components, losses = grouped(of_agent.components(*key)), grouped(of_agent.attribution(*key))
+        components, losses = grouped(scores_of.components(*key)), grouped(scores_of.attribution(*key))
         comparisons = _comparisons(*key)
         for hashed in hashes:
             found[hashed] = {
@@ -396,10 +397,10 @@ def _comparisons(
 ) -> Mapping[str, list[Document]]:
     """Return the comparisons of scores with earlier ones, by agent hash, each with its loss components."""
     lost: dict[tuple[str, str], list[Document]] = defaultdict(list)
-    for one in of_agent.changes(marts, hashes, as_of, window_days):
+    for one in scores_of.changes(marts, hashes, as_of, window_days):
         lost[one.agent_id_hash, one.compared_with].append({name: getattr(one, name) for name in OF_CHANGE})
     found: dict[str, list[Document]] = defaultdict(list)
-    for row in of_agent.comparisons(marts, hashes, as_of, window_days):
+    for row in scores_of.comparisons(marts, hashes, as_of, window_days):
         losses = {"loss_components": lost[row.agent_id_hash, row.compared_with]}
         found[row.agent_id_hash].append(_rows([row])[0] | losses)
     return found

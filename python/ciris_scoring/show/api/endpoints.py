@@ -15,19 +15,19 @@ from starlette.responses import Response
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.errors import InputError
 from ciris_scoring.kinds.components import COMPONENT_ROWS
-from ciris_scoring.marts.agent import components, non_exempt_traces
 from ciris_scoring.marts.evidence import DEFERRALS, RULES, judged_deferrals, read_evidence
-from ciris_scoring.marts.fleet import scores as read_scores
 from ciris_scoring.marts.history import histories
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.publication import Publication, read_publication
+from ciris_scoring.marts.reference import FACTOR_WORDS
+from ciris_scoring.marts.runs import Publication, read_publication
 from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.scores import components, non_exempt_traces
+from ciris_scoring.marts.scores import scores as read_scores
 from ciris_scoring.marts.verdict import AlertKind, RaisedName, VerdictName, verdict
-from ciris_scoring.marts.words import FACTOR_WORDS
 from ciris_scoring.names import EXEMPT_ACTIONS, FACTORS, NON_EXEMPT_ACTIONS
 from ciris_scoring.show import view
 from ciris_scoring.show.api import models
-from ciris_scoring.show.api.answers import CSV, JSON, Answers, preferred
+from ciris_scoring.show.api.database import CSV, JSON, Answers, preferred
 from ciris_scoring.show.api.models import described, problems
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 from ciris_scoring.show.formats import json_text, table_text, time_text

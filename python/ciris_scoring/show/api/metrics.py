@@ -21,12 +21,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ciris_scoring.marts import fleet
+from ciris_scoring.marts import scores
 from ciris_scoring.marts.alerts import alerts
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import categories
-from ciris_scoring.marts.publication import read_publication
-from ciris_scoring.marts.run_state import OUTCOMES, last_run
+from ciris_scoring.marts.reference import categories
+from ciris_scoring.marts.runs import OUTCOMES, last_run, read_publication
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.show.api.endpoints import TheAnswers
 from ciris_scoring.show.api.problems import Problem
@@ -128,7 +127,7 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
     )
     names = [category.category for category in categories(marts)]
     for window_days in windows:
-        capacity = fleet.capacity(marts, as_of, window_days)
+        capacity = scores.capacity(marts, as_of, window_days)
         if capacity is not None:
             for name in names:
                 n = getattr(capacity, f"n_{name}", None)

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ciris_scoring.marts.evidence import DEFERRALS, RULES
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.show.api.answers import CSV
+from ciris_scoring.show.api.database import CSV
 from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.pages import agent, base, fleet, other

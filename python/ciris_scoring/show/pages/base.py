@@ -9,13 +9,13 @@ from typing import Any
 import psycopg
 
 from ciris_scoring.database.relations import Relations
-from ciris_scoring.marts import agents, asking, fleet, permissions
+from ciris_scoring.marts import asking, scores
 from ciris_scoring.marts.asking import NotThere
-from ciris_scoring.marts.fleet import Neighbours
 from ciris_scoring.marts.marts import SCORE_AGAIN, Marts
-from ciris_scoring.marts.parameters import categories, windows
-from ciris_scoring.marts.permissions import Permission
-from ciris_scoring.marts.run_state import RunRecord, unfinished
+from ciris_scoring.marts.reference import categories, windows
+from ciris_scoring.marts.runs import RunRecord, unfinished
+from ciris_scoring.marts.scores import Neighbours
+from ciris_scoring.marts.verdict import Permission, permissions
 from ciris_scoring.show import view
 from ciris_scoring.show.pages.links import Links, ServedLinks
 from ciris_scoring.show.pages.render import render
@@ -120,7 +120,7 @@ class Page:
             begun = unfinished(marts)
             lines = ["The last run found no trace to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
-        neighbours = fleet.neighbours(marts, chosen.as_of, chosen.window_days)
+        neighbours = scores.neighbours(marts, chosen.as_of, chosen.window_days)
         return cls(
             marts,
             chosen,
@@ -135,9 +135,9 @@ class Page:
             asked=as_of,
             asked_threshold=chosen.permission.threshold,
             neighbours=neighbours,
-            permissions=permissions.permissions(marts),
+            permissions=permissions(marts),
             permission=chosen.permission.name,
-            is_sample=agents.is_sample(marts, neighbours.newest),
+            is_sample=asking.is_sample(marts, neighbours.newest),
         )
 
     @property

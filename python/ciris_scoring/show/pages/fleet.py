@@ -11,7 +11,7 @@ from ciris_scoring.database.terminal import plural
 from ciris_scoring.kinds import KINDS
 from ciris_scoring.marts.alerts import closed_alerts
 from ciris_scoring.marts.history import capacities, factors_over_time
-from ciris_scoring.marts.parameters import Category
+from ciris_scoring.marts.reference import Category
 from ciris_scoring.marts.score import title
 from ciris_scoring.show import view
 from ciris_scoring.show.formats import table_text

@@ -8,9 +8,8 @@ import psycopg
 
 from ciris_scoring.database.relations import Relations
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import parameters, windows
-from ciris_scoring.marts.quality import issues
-from ciris_scoring.marts.run_state import run_records
+from ciris_scoring.marts.reference import parameters, windows
+from ciris_scoring.marts.runs import issues, run_records
 from ciris_scoring.show import view
 from ciris_scoring.show.pages.agent import AgentCharts
 from ciris_scoring.show.pages.base import Instead, Page, of_scores, without_scores

@@ -17,11 +17,9 @@ from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import fitted, plural
 from ciris_scoring.kinds import ALERTS, FLAGS, KINDS
-from ciris_scoring.marts.glossary import glossary
-from ciris_scoring.marts.permissions import words as permission_words
+from ciris_scoring.marts.reference import COMPONENT_WORDS, FACTOR_NAMES, glossary, widened_by
 from ciris_scoring.marts.score import bridge
-from ciris_scoring.marts.verdict import SIMULATED, sure
-from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by
+from ciris_scoring.marts.verdict import SIMULATED, permission_words, sure
 from ciris_scoring.names import FACTORS, HASH_SHOWN, whole_hash
 from ciris_scoring.show import words
 from ciris_scoring.show.pages import charts

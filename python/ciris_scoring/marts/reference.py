@@ -1,11 +1,80 @@
-"""Texts for readers about factors, components, windows, and as-ofs that have scores."""
+"""Parameters, windows and categories that scores are computed with, and texts about factors, components and terms."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.database.terminal import inside_sentence
 from ciris_scoring.kinds.components import COMPONENT_ROWS, LOSS_WORDS
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.paths import own_project
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A row of dim_scoring_parameters. The value of the sampling salt is null, because it is not published."""
+
+    parameter_name: str
+    parameter_value: str | None
+    default_value: str
+    allowed_range: str
+    meaning: str
+    specification_section: str
+    parameter_set_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A row of dim_scoring_windows."""
+
+    window_days: int
+    baseline_days: int
+    coherence_days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A row of dim_capacity_categories, with the same units and nulls."""
+
+    category: str
+    label: str
+    guidance: str
+    lower_bound: float | None
+    upper_bound: float | None
+    colour: str
+
+    @property
+    def words(self) -> str:
+        """Label and guidance, for example "High Fragility (immediate intervention required)"."""
+        return f"{self.label} ({inside_sentence(self.guidance)})"
+
+
+def parameters(marts: Marts) -> list[Parameter]:
+    """Read the parameters that are in force, ordered by the section of the specification."""
+    return marts.rows(
+        Parameter,
+        """
+        select
+            parameter_name, parameter_value, default_value, allowed_range, meaning,
+            specification_section::text as specification_section, parameter_set_id
+        from {dim_scoring_parameters}
+        order by specification_section collate "C", parameter_name collate "C"
+        """,
+    )
+
+
+def windows(marts: Marts) -> list[Window]:
+    """Read the windows, the shortest first."""
+    return marts.rows(Window, "select {columns} from {dim_scoring_windows} order by window_days")
+
+
+def categories(marts: Marts) -> list[Category]:
+    """Read the categories, the lowest first."""
+    query = "select {columns} from {dim_capacity_categories} order by lower_bound nulls first"
+    return marts.rows(Category, query)
 
 
 @dataclass(frozen=True)
@@ -107,3 +176,31 @@ def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
 def widened_by(component: str) -> str:
     """Return why an interval is wide, from the loss component that widens it most."""
     return WIDENED_BY.get(component, f"of the uncertainty about {LOSS_WORDS[component]}")
+
+
+ENTRY = re.compile(r"\*\*(.+?)\.?\*\*,?(.*)", re.DOTALL)
+"""Paragraph of an entry: the term in bold, then its meaning."""
+LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+"""Link in Markdown, of which only the text is shown."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """An entry of the glossary."""
+
+    term: str
+    meaning: str
+    """Text of the entry. Code is between backticks."""
+
+    @property
+    def place(self) -> str:
+        """Anchor of the term in a URL."""
+        return re.sub(r"\W+", "-", self.term.partition(",")[0].lower())
+
+
+@cache
+def glossary() -> tuple[Term, ...]:
+    """Read the glossary, in alphabetical order."""
+    page = own_project().joinpath("docs/glossary.md").read_text(encoding="utf-8")
+    entries = (ENTRY.fullmatch(paragraph.strip()) for paragraph in page.split("\n\n"))
+    return tuple(Term(entry[1], " ".join(LINK.sub(r"\1", entry[2]).split())) for entry in entries if entry is not None)
