@@ -99,7 +99,7 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 
 test-next-dbt: $(FOR_TESTS) ## Install dbt's newest pre-release into the environment, and test runs with it.
 	$(PIP_INSTALL) --pre --upgrade dbt-core dbt-adapters dbt-postgres
-	DBT_VERSION_CHECK=false $(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
+	$(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
 		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py
 
 soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed rows, schedulers, mutants (about an hour).
