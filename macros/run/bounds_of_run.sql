@@ -1,3 +1,7 @@
+{#- Times of a run. Three are kept apart: the as-of, the cutoff, and the lookback horizon of an as-of. The others follow
+    from them: lookback_from is the cutoff of a run that finishes and rescores nothing; rechecked_from is the cutoff or, if
+    as-ofs are scored again, the cutoff minus the lookback horizon. -#}
+
 {#- Start of an increment (scoring.md §9): models score the as-ofs after it. -infinity if the run scores everything. The
     macro returns a literal and not a subquery, so that the planner knows how few rows are read. -#}
 {% macro cutoff() %}

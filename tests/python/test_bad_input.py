@@ -322,6 +322,10 @@ def test_tables_of_another_version_are_built_again_by_a_full_refresh(published):
         assert "Version 0.9.3 of this project built the tables of schema ciris" in said, said
         assert "ciris-scoring run --full-refresh --allow-rescoring" in said, said
     assert "there is no fct_red_flags.red_flag" in refusal(command(published, "fleet"))
+    published.execute(f"create view public.of_others as select capacity_score from {SCHEMA}.fct_capacity_scores")
+    said = refusal(run(published, "--full-refresh", "--allow-rescoring"))
+    assert "view public.of_others depends on" in said, said
+    published.execute("drop view public.of_others")
     succeeded(run(published, "--full-refresh", "--allow-rescoring"))
     found = marts(published, without=RUN_TIMES)
     with published.connect() as connection:

@@ -1,6 +1,5 @@
 """Tests of commands with an unusable profile, and with databases that refuse a connection or a right."""
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -132,13 +131,6 @@ def test_run_without_a_right_says_which_one_and_what_a_run_needs(database, role)
             assert missing in error and "usage of the source schema" in hint
             connection.execute(grant)
         succeeded(command(database, "run", "--as-of", "2026-06-15"))
-
-
-def test_check_names_the_schema_in_which_the_role_may_not_create(database, role):
-    database.execute(f"create schema ciris; grant create on database {database.name} to {role}")
-    [fault] = json.loads(command(database, "check", "--json").stdout)["faults"][:1]
-    assert fault["message"] == f"Role '{role}' has no right to create tables in schema ciris."
-    assert f'grant usage, create on schema "ciris" to {role};' in fault["hint"]
 
 
 def test_connection_limit_below_the_need_of_a_run_is_named(database, role):

@@ -336,7 +336,7 @@ def test_variable_chooses_between_two_source_formats(database: Database) -> None
         create_loose_sources(connection)
         write_as_events(connection)
         said = command(database, "check").output
-        assert "The source has traces." in said
+        assert "covenant_traces: " in said
         assert "Both cirislens.covenant_traces and cirislens.trace_events exist" in said
         of_events = command(database, "check", "--json", "--vars", json.dumps(AS_EVENTS))
         assert '"source_shape": "events"' in of_events.output
@@ -346,5 +346,5 @@ def test_variable_chooses_between_two_source_formats(database: Database) -> None
         )
         result = command(database, "check")
         assert result.exit_code == 1 and "trace_events has no column payload" in result.output
-        assert "The source has events." in result.output
+        assert "trace_events: " in result.output
         assert "There is no cirislens.wbd_deferrals, so no deferral is known" in result.output

@@ -1,8 +1,10 @@
 """The command line `ciris-scoring`."""
 
 import errno
+import json
 import os
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -244,15 +246,16 @@ def check(for_machines: bool, place: Place) -> None:
     Examples:
       ciris-scoring check --target prod --json | jq '.faults'
     """
-    from ciris_scoring.job.check import as_json, page
     from ciris_scoring.job.check import check as look
+    from ciris_scoring.job.check import page
     from ciris_scoring.marts.marts import Marts
     from ciris_scoring.marts.verdict import threshold_remarks
 
     project = place.project()
     threshold = project.variables.get("verdict_threshold")
     fitness = look(project, lambda *published: threshold_remarks(Marts(*published), threshold))
-    click.echo(as_json(fitness) if for_machines else page(fitness))
+    facts = {"exit_code": int(bool(fitness.faults)), **asdict(fitness)}
+    click.echo(json.dumps(facts, indent=2, ensure_ascii=False) if for_machines else page(fitness))
     sys.exit(bool(fitness.faults))
 
 

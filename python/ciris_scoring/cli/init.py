@@ -11,21 +11,6 @@ from ciris_scoring.errors import InputError
 from ciris_scoring.paths import own_project
 from ciris_scoring.project_files import PARTS, copy_project
 
-SYSTEM_FOLDERS = (
-    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
-    *("/lost+found", "/var/cache", "/var/lock", "/var/log", "/var/mail", "/var/run", "/var/spool"),
-    *("/System", "/Library", "/private/etc"),
-)
-"""System folders of the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5) and of macOS."""
-OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
-"""Folders inside ``SYSTEM_FOLDERS`` in which users may create folders."""
-SHARED_FOLDERS = (
-    *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
-    *(f"/usr/local/{name}" for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")),
-    *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
-)
-"""Folders that several users or programs share. A project may be in a folder inside them, but not directly in them."""
-
 SCHEDULE = """\
 # A line for the crontab of a server in UTC. Each day it scores the previous day and writes a report into the project's
 # folder. Its exit code is 0 only if the scores are published.
@@ -49,13 +34,6 @@ def init(folder: Path) -> None:
     :raises InputError: a file of the project already exists there, or the folder cannot be written. Nothing is left
         behind.
     """
-    if system := _system_folder(folder):
-        where = "is" if folder.resolve() == system else "is in"
-        raise InputError(
-            f"No project can be created in {folder}, which {where} the system folder {system}: this command writes "
-            "many files.",
-            "Name one of your own folders: ciris-scoring init FOLDER.",
-        )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
     taken = [name for name in names if os.path.lexists(folder / name)]
     if taken:
@@ -74,16 +52,6 @@ def init(folder: Path) -> None:
             f"The project cannot be written into {folder}: {error}",
             "Name another folder: ciris-scoring init FOLDER.",
         ) from error
-
-
-def _system_folder(folder: Path) -> Path | None:
-    """Return the shared or system folder because of which a folder is refused, or None if it is allowed."""
-    place = folder.resolve()
-    if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
-        return place
-    if any(place.is_relative_to(allowed) for allowed in OPEN_FOLDERS):
-        return None
-    return next((Path(system) for system in SYSTEM_FOLDERS if place.is_relative_to(system)), None)
 
 
 def _write(folder: Path) -> None:

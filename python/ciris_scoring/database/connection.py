@@ -88,13 +88,6 @@ def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, tab
     return bool(one_row(database.execute(query, [schema, table]))[0])
 
 
-def schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
-    """Return whether the role has a right on a schema, usage or create; None if the schema does not exist."""
-    query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
-    has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
-    return has_right
-
-
 def has_right(connection: psycopg.Connection, *relations: tuple[str, str], right: str = "select") -> bool:
     """Return whether tables or views exist, the role may use their schemas, and the role has a right on them.
 

@@ -1,8 +1,8 @@
 """Check whether a database is ready for a run, and what a run would do, without writing to it."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.database import as_of as as_of_time
-from ciris_scoring.database.connection import connect, one_row, schema_right, where
+from ciris_scoring.database.connection import connect, one_row, where
 from ciris_scoring.database.dbt import invoke, parse
 from ciris_scoring.database.ownership import ownership_faults
 from ciris_scoring.database.project import Project
@@ -54,7 +54,7 @@ def check(project: Project, remarks: Callable[[psycopg.Connection, Relations], l
             connection.execute("set transaction read only")
             [fitness.role] = one_row(connection.execute("select current_user::text"))
             fitness.server_version = connection.info.parameter_status("server_version")
-            faults = [*ownership_faults(connection, relations), *_missing_rights(connection, relations)]
+            faults: list[CirisError] = list(ownership_faults(connection, relations))
             for name, value in _asked(project, "fitness() | tojson").items():
                 setattr(fitness, name, value)
             faults += [CirisError(one["fault"]) for one in fitness.sources if one["fault"]]
@@ -70,19 +70,6 @@ def check(project: Project, remarks: Callable[[psycopg.Connection, Relations], l
     except CirisError as error:
         fitness.faults.append({"message": error.message, "hint": error.hint})
     return fitness
-
-
-def _missing_rights(connection: psycopg.Connection, relations: Relations) -> Iterator[CirisError]:
-    [role, may_create] = one_row(
-        connection.execute("select current_user::text, has_database_privilege(current_database(), 'create')")
-    )
-    for schema in relations.schemas:
-        right = schema_right(connection, schema, "create")
-        if not (may_create if right is None else right):
-            name = sql.Identifier(schema).as_string(connection)
-            to = f"create schema {name} authorization {role}" if right is None else None
-            hint = f"As the owner or a superuser: {to or f'grant usage, create on schema {name} to {role}'};"
-            yield CirisError(f"Role {role!r} has no right to create tables in schema {schema}.", hint)
 
 
 def _run(
@@ -101,13 +88,14 @@ def _run(
         group by run_kind
     """
     traces: dict[str, int] = dict(connection.execute(query, [as_of, until]).fetchall())
+    n_events, n_unmarked = 0, 0
     if unmarked_events_query:
         n_events, n_unmarked = one_row(connection.execute(unmarked_events_query.encode()))
-        if n_unmarked:
-            remarks.append(
-                f"{n_unmarked:,} of {n_events:,} events have no mark of a run kind that can be read, "
-                "and a trace without such a mark counts as production."
-            )
+    if n_unmarked:
+        remarks.append(
+            f"{n_unmarked:,} of {n_events:,} events have no mark of a run kind that can be read, "
+            "and a trace without such a mark counts as production."
+        )
     return {"as_of": as_of_time.text(as_of), "published_until": until, "traces": traces}
 
 
@@ -117,11 +105,6 @@ def _asked(project: Project, expression: str) -> Any:
     inline = "{% if execute %}" + begin + "{{ " + expression + " }}{% endif %}"
     outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars)
     return json.loads(outcome.results[0].node.compiled_code)
-
-
-def as_json(fitness: Fitness) -> str:
-    """Return facts and exit code as a JSON object."""
-    return json.dumps({"exit_code": int(bool(fitness.faults)), **asdict(fitness)}, indent=2, ensure_ascii=False)
 
 
 def page(fitness: Fitness) -> str:
@@ -136,18 +119,11 @@ def page(fitness: Fitness) -> str:
     lines += [*fitness.remarks, "", fitness.place]
     if fitness.role is not None:
         lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}"
-    if fitness.source_shape is not None:
-        lines.append(f"The source has {fitness.source_shape}.")
     for source in fitness.sources:
         rows = plural(source["rows"], "row") if "rows" in source else "rows not counted"
-        if source.get("first"):
-            rows += f", {source['first']} to {source['last']}"
-        cells = [
-            tuple(printable(column[name] or "missing") for name in ("column", "type", "read_as", "as_type"))
-            for column in source["columns"]
-        ]
+        rows += f", {source['first']} to {source['last']}" if source.get("first") else ""
+        keys = ("column", "type", "read_as", "as_type")
+        cells = [tuple(printable(column[name] or "missing") for name in keys) for column in source["columns"]]
         lines += ["", f"{source['table']}: {rows}", *aligned(("column", "type", "read as", "of type"), cells)]
-    if fitness.parameters:
-        values = [(name, str(value)) for name, value in fitness.parameters.items()]
-        lines += ["", *aligned(("scoring parameter", "value"), values)]
-    return "\n".join(lines)
+    values = [(name, str(value)) for name, value in fitness.parameters.items()]
+    return "\n".join([*lines, *(["", *aligned(("scoring parameter", "value"), values)] if values else [])])

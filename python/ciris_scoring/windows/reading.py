@@ -276,7 +276,7 @@ class Reader:
                 self._written[name] = f"nullif(reals[{len(reals)}], 'NaN')"
                 continue
             first = sum(one.shape[1] for one in counts) + 1
-            counts.append(values.reshape(len(agent), -1))
+            counts.append(values if values.ndim > 1 else values[:, None])
             at = f"{first}:{first + values.shape[1] - 1}" if values.ndim > 1 else f"{first}"
             self._written[name] = f"counts[{at}]"
         self.session.write("ciris_rows", np.concatenate(counts, axis=1), np.concatenate(reals, axis=1))
