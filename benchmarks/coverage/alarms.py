@@ -65,7 +65,7 @@ def watched(
     :returns: the sums of traces by agent and day; the scores of 7 and of 30 days; all pairs of an agent and an as-of;
         the alerts.
     """
-    sums = draw(realised(doing, effects, rng), facts, effects, rng)
+    sums = draw(realised(doing, effects, rng), facts, rng)
     as_ofs = np.arange(first, facts.n_traces.shape[1] + 1)
     (week, month), present = _scored(sums, events, as_ofs)
     capacity = week.score

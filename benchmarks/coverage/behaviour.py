@@ -4,8 +4,6 @@ This simulation is independent of ``ciris_scoring.lab.simulation``. Traces per d
 deferrals are given; everything else is random.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -79,18 +77,10 @@ def only_traces(n_traces: Integers, n_corroborated: Integers) -> Facts:
 
 
 class DayEffects(NamedTuple):
-    """Dependence between the traces of an agent, and between its days."""
+    """Dependence between the traces of an agent."""
 
     icc: Floats
     """Correlation between traces of the same day, (agents,); 0 if all days have the same expected behaviour."""
-    cluster: int = 1
-    """Number of traces in a cluster, all of which have the same outcome."""
-    wanders: bool = False
-    """Whether the behaviour of consecutive days is correlated."""
-
-
-CORRELATION = 0.6
-"""Correlation of the behaviour of consecutive days if ``wanders`` is true."""
 
 
 def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator) -> Behaviour:
@@ -98,8 +88,6 @@ def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator
     icc = effects.icc[:, None]
     if not np.any(icc > 0):
         return behaviour
-    if effects.wanders:
-        return _wandering(behaviour, icc, rng)
     strength = (1 / np.maximum(icc, 1e-6) - 1)[..., None]
 
     def beta(p: Floats) -> Floats:
@@ -124,35 +112,10 @@ def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
     return success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (1 - success)
 
 
-def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:
-    """Draw behaviour that is correlated between days. Rates are log-normal, with the variance that they have on
-    independent days. Each histogram shifts towards higher or lower values."""
-    agents, days = behaviour.rates.shape[:2]
-    walk = rng.normal(size=(agents, days, len(RATES) + len(METRICS) + 1))
-    for day in range(1, days):
-        walk[:, day] = CORRELATION * walk[:, day - 1] + np.sqrt(1 - CORRELATION**2) * walk[:, day]
-    rates, lean, shift = np.split(walk, (len(RATES), len(RATES) + len(METRICS)), axis=-1)
-    p = np.maximum(behaviour.rates, 1e-9)
-    variance = np.log1p((1 - p) / p * icc[..., None])
-    wandered = np.minimum(behaviour.rates * np.exp(np.sqrt(variance) * rates - variance / 2), 1)
-    distance = CONFIDENCE_IN_BIN - (behaviour.histograms * CONFIDENCE_IN_BIN).sum(axis=-1, keepdims=True)
-    leaning = behaviour.histograms * np.exp(10 * np.sqrt(icc)[..., None, None] * lean[..., None] * distance)
-    return Behaviour(
-        wandered,
-        leaning / leaning.sum(axis=-1, keepdims=True),
-        _shifted(behaviour.success, shift[..., 0], icc),
-    )
-
-
-def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Generator) -> Counts:
+def draw(real: Behaviour, facts: Facts, rng: np.random.Generator) -> Counts:
     """Draw the sums of the traces of each agent and day, given the behaviour ``real`` of each day."""
     n = facts.n_traces
-    size = effects.cluster
-
-    def clustered(drawn: Callable[..., Integers], of: Integers, p: Floats) -> Integers:
-        return drawn(of // size, p) * size + drawn(of % size, p)
-
-    thinned, binned = partial(clustered, rng.binomial), partial(clustered, rng.multinomial)
+    thinned, binned = rng.binomial, rng.multinomial
     rate = dict(zip(RATES, np.moveaxis(real.rates, -1, 0), strict=True))
     sampled = np.minimum(n, REPLAY_SAMPLE)
     poor = thinned(n, rate["poor"])

@@ -1,7 +1,6 @@
-"""Fleets on which the intervals are tested: plausible agents in a grid, and special cases."""
+"""Fleets on which the intervals are tested: plausible agents in a grid."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,8 +39,6 @@ POWERS = {
 """Ranges of plausible rates, as (low, high, zero): a rate is 0 with the probability ``zero``, otherwise 10^x for a
 random x from ``low`` to ``high``."""
 
-PERFECT = "all perfect"
-
 
 @dataclass(frozen=True)
 class Case:
@@ -52,13 +49,6 @@ class Case:
     """Number of traces of each agent in the window."""
     window: Window
     days_differ: bool = False
-    change: Callable[[Behaviour], Behaviour] | None = None
-    """Function that turns plausible agents into special agents."""
-    facts: Mapping[str, float] = field(default_factory=dict)
-    """Fields of ``Facts`` that have a fixed value, the same for all agents."""
-    fleet: int = FLEET
-    cluster: int = 1
-    wanders: bool = False
 
 
 def horizon_days(window: Window) -> int:
@@ -71,11 +61,8 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
     days = horizon_days(case.window)
     behaviour = plausible(agents, days, case.window.window_days, rng)
     facts = _facts(case, agents, days, rng)
-    facts = facts._replace(**{name: np.full(agents, value) for name, value in case.facts.items()})
-    if case.change is not None:
-        behaviour = case.change(behaviour)
     icc = rng.uniform(0, MOST_ICC, agents) if case.days_differ else np.zeros(agents)
-    return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
+    return behaviour, facts, DayEffects(icc)
 
 
 def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generator) -> Behaviour:
@@ -141,46 +128,9 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
     )
 
 
-def perfect(behaviour: Behaviour) -> Behaviour:
-    """Return the behaviour of agents without errors."""
-    rates, histograms, success = behaviour
-    at_one = np.broadcast_to(np.eye(N_BINS)[-1], histograms.shape)
-    return Behaviour(np.zeros_like(rates), at_one, np.ones_like(success))
-
-
 def more_of(**rates: float) -> Floats:
     """Return an increment for each of ``RATES``, 0 for rates that are not named."""
     return np.array([rates.get(rate, 0.0) for rate in RATES])
-
-
-def changed_midway(behaviour: Behaviour) -> Behaviour:
-    """Return the behaviour of agents that get worse three days before the as-of."""
-    rates = behaviour.rates.copy()
-    more = more_of(overridden=0.05, incoherent=0.2, poor=0.1, unsafe=0.03)
-    rates[:, -3:] = np.minimum(rates[:, -3:] + more, 1)
-    return behaviour._replace(rates=rates)
-
-
-BAD_DAY = 0.1
-"""Share of bad days."""
-
-ON_A_BAD_DAY = more_of(overridden=0.1, chain_broken=0.2, poor=0.2, unsafe=0.05, incoherent=0.3)
-
-
-def bad_days(behaviour: Behaviour) -> Behaviour:
-    """Return the mean behaviour of agents with one bad day in ten."""
-    bad = np.minimum(behaviour.rates + ON_A_BAD_DAY, 1.0)
-    return behaviour._replace(rates=(1 - BAD_DAY) * behaviour.rates + BAD_DAY * bad)
-
-
-def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behaviour:
-    """Draw the bad days, and return the behaviour with higher rates on these days.
-
-    :param behaviour: mean behaviour, from :func:`bad_days`.
-    """
-    bad = (rng.random(behaviour.rates.shape[:2]) < BAD_DAY)[..., None]
-    good = np.clip(behaviour.rates - BAD_DAY * ON_A_BAD_DAY, 0, 1)
-    return behaviour._replace(rates=np.where(bad, np.minimum(good + ON_A_BAD_DAY, 1), good))
 
 
 def cells() -> list[Case]:
@@ -190,32 +140,4 @@ def cells() -> list[Case]:
         for days, window in WINDOWS.items()
         for differ in (False, True)
         for n in SIZES
-    ]
-
-
-def special_cases() -> list[Case]:
-    """Return the cases of fleets that are unusual, such as agents without errors."""
-    window = WINDOWS[7]
-    return [
-        Case("alone in its fleet", 300, window, True, fleet=1),
-        Case("alone in its fleet, 30 days", 300, WINDOWS[30], True, fleet=1),
-        Case("change in the middle of the window", 600, window, change=changed_midway),
-        Case("clustered traces (5 alike)", 600, window, cluster=5),
-        Case("behaviour wanders", 600, window, True, wanders=True),
-        Case("behaviour wanders, 30 days", 600, WINDOWS[30], True, wanders=True),
-        Case("one day in ten bad", 600, window, change=bad_days),
-        Case("one day in ten bad, 30 days", 600, WINDOWS[30], change=bad_days),
-        Case("strongly miscalibrated", 600, window, change=lambda of: of.miscalibrated(0.3)),
-        Case("miscalibrated alike everywhere", 2_000, window, True, lambda of: of.miscalibrated(0.1)),
-        Case("stuck", 600, window, facts={"n_episodes": 1, "mean_hours": 24.0, "rho_regression": 0.0}),
-        Case("relapsing", 600, window, facts={"n_episodes": 8, "mean_hours": 0.7, "rho_regression": 0.75}),
-        Case("chain 0", 600, window, change=lambda of: of.with_rate("chain_broken", 1.0)),
-        Case("half the links broken", 600, window, change=lambda of: of.with_rate("chain_broken", 0.5)),
-        Case(
-            PERFECT,
-            600,
-            window,
-            change=perfect,
-            facts={"n_episodes": 0, "rho_regression": 0.0, "n_deferrals": 0},
-        ),
     ]

@@ -5,9 +5,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from benchmarks.coverage import watch
-from benchmarks.coverage.cases import PERFECT, cells, special_cases
+from benchmarks.coverage.cases import cells
 from benchmarks.coverage.measure import measure
-from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, reviewed, together
+from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, together
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
 from ciris_scoring.database.terminal import say
@@ -35,13 +35,9 @@ STEADY = "steady, 7 days", "steady, 30 days"
 THRESHOLDS = 0.6, 0.3
 """Thresholds at which probabilities are compared with the long run."""
 BY_VERDICT = named("decided by", "steady, 7 days, verdict")
-CALM = named("unchanged, days", *watch.KINDS[:4])
+CALM = named("unchanged, days", *watch.KINDS[:2])
 
 PLAUSIBLE_AGENTS = (Stated("score", 0.92, 0.98),)
-SPECIAL_AGENTS = (
-    Stated("score", 0.87),
-    Stated("at best", 1.0, of=named("case", PERFECT)),
-)
 YEAR = (
     Stated("coverage", 0.92, 0.98, named("score", *STEADY)),
     Stated("error", most=0.045, of=named("score", STEADY[0])),
@@ -56,7 +52,6 @@ DECISIONS = (
     Stated("wrong grants", most=0.025, of=BY_VERDICT),
     Stated("wrong denials", most=0.1, of=BY_VERDICT),
 )
-REVIEWS = (Stated("for lost numbers alone", most=0.05),)
 UNCHANGED = (
     Stated("falling", most=0.005, of=CALM),
     Stated("episode", most=0.0045, of=CALM),
@@ -77,11 +72,8 @@ def judged(rows: Sequence[Row], figures: Sequence[Stated]) -> Iterator[Verdict]:
 
 def measure_intervals(rows: int, seed: int) -> list[Verdict]:
     """Measure coverage and widths of intervals, with ``rows`` agents per case."""
-    verdicts: list[Verdict] = []
-    for cases, figures in ((cells(), PLAUSIBLE_AGENTS), (special_cases(), SPECIAL_AGENTS)):
-        say(f"Measuring {len(cases)} cases.")
-        verdicts += judged([measure(case, rows, seed) for case in cases], figures)
-    return verdicts
+    say(f"Measuring {len(cells())} cases.")
+    return list(judged([measure(case, rows, seed) for case in cells()], PLAUSIBLE_AGENTS))
 
 
 def measure_year(rows: int, seed: int) -> list[Verdict]:
@@ -93,10 +85,9 @@ def measure_year(rows: int, seed: int) -> list[Verdict]:
         standings = together([a_year(seed, number, shared) for number in range(max(rows // 125, 1))])
         accuracies = [accuracy(name, of) for name, of in standings.items()]
         decided = [outcome for name, of in standings.items() for outcome in outcomes(name, of)]
-        reviews = [reviewed(name, standings[name]) for name in STEADY]
         verdicts += judged(accuracies, SHARED_YEAR if shared else YEAR)
         verdicts += judged([calibration(name, standings[name], t) for t in THRESHOLDS for name in STEADY], ())
-        verdicts += [*judged(decided, DECISIONS), *judged(reviews, REVIEWS)]
+        verdicts += judged(decided, DECISIONS)
     return verdicts
 
 

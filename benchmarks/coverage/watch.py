@@ -57,12 +57,10 @@ def _together(fleets: list[Raised]) -> Raised:
     return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
-PLAIN, DIFFERING, WEEKLY, CLUSTERED = "plain", "differing", "weekly", "clustered"
-UNEVEN, WANDERING, HALF_BAD, RARE = "differing, uneven traffic", "wandering", "half-bad, one in thirty", "rare events"
-KINDS = (PLAIN, DIFFERING, WEEKLY, CLUSTERED, UNEVEN, WANDERING, HALF_BAD, RARE)
+PLAIN, DIFFERING, UNEVEN, RARE = "plain", "differing", "differing, uneven traffic", "rare events"
+KINDS = (PLAIN, DIFFERING, UNEVEN, RARE)
 SIZES = (100, 600)
 RARE_EVENTS = {"overridden": 1 / 1500, "chain_broken": 1 / 1500, "unsafe": 1 / 1000, "replay_failed": 1 / 300}
-GOES_WRONG = ("overridden", "chain_broken", "poor", "unsafe", "incoherent")
 
 
 def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
@@ -91,27 +89,14 @@ def _error(raised: Booleans) -> float:
 def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     of = _agents(n, rng)
     behaviour = of.behaviour
-    rates = behaviour.rates
-    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean rates are unchanged
-        weekend = np.arange(DAYS) % 7 >= 5
-        behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
-        n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
-        of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
-    if kind == HALF_BAD:  # on one day in thirty, half of an agent's traces have the same error
-        bad = (rng.random(rates.shape[:2]) < 1 / 30)[..., None]
-        wrong = np.array([RATES.index(name) for name in GOES_WRONG])[rng.integers(0, len(GOES_WRONG), FLEET)]
-        is_wrong = (np.arange(len(RATES)) == wrong[:, None])[:, None]
-        behaviour = behaviour._replace(rates=np.where(bad & is_wrong, np.maximum(rates, 0.5), rates))
     if kind == RARE:
         for name, p in RARE_EVENTS.items():
             behaviour = behaviour.with_rate(name, p)
     if kind == UNEVEN:  # a few days have most of the traces
         n_traces = rng.poisson(n / 7 * rng.gamma(BUSY, 1 / BUSY, of.facts.n_traces.shape))
         of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
-    differ = kind in (DIFFERING, WEEKLY, UNEVEN, WANDERING)
-    icc = rng.uniform(0, MOST_ICC, FLEET) if differ else np.zeros(FLEET)
-    effects = DayEffects(icc, 5 if kind == CLUSTERED else 1, kind == WANDERING)
-    return _raised(of._replace(behaviour=behaviour), effects, rng)
+    icc = rng.uniform(0, MOST_ICC, FLEET) if kind in (DIFFERING, UNEVEN) else np.zeros(FLEET)
+    return _raised(of._replace(behaviour=behaviour), DayEffects(icc), rng)
 
 
 Change = Callable[[Agents, Floats], Agents]
@@ -121,11 +106,6 @@ Change = Callable[[Agents, Floats], Agents]
 def rate(name: str, before: float, after: float) -> Change:
     """Return a change of the rate ``name`` from ``before`` to ``after``."""
     return lambda of, extent: of._replace(behaviour=of.behaviour.with_rate(name, before + (after - before) * extent))
-
-
-def more_confident(of: Agents, extent: Floats) -> Agents:
-    """Increase the excess of confidence over success from 0.02 to 0.15."""
-    return of._replace(behaviour=of.behaviour.miscalibrated(0.02 + (0.15 - 0.02) * extent))
 
 
 def a_little_worse(of: Agents, extent: Floats) -> Agents:
@@ -171,14 +151,11 @@ class Planted(NamedTuple):
 PLANTED = (
     Planted("0.2 lost by broken links", 600, broken_links),
     Planted("overrides 1 to 3 %", 600, rate("overridden", 0.01, 0.03)),
-    Planted("overrides 1 to 8 %, over four weeks", 600, rate("overridden", 0.01, 0.08), slowly=True),
-    Planted("confidence 0.02 to 0.15 too high", 600, more_confident),
     Planted("everything a little worse", 600, a_little_worse),
     Planted("overrides 1 to 5 %", 100, rate("overridden", 0.01, 0.05)),
     Planted("overrides 1 to 5 %, over four weeks", 100, rate("overridden", 0.01, 0.05), slowly=True),
     Planted("episodes 6 times as long", 600, events(mean_hours=6)),
     Planted("episodes 5 times as often", 600, events(episodes=5)),
-    Planted("episodes 3 times as often", 600, events(episodes=3)),
     Planted("deferrals 0.9 to 0.4", 600, events(good=0.4 / 0.9)),
 )
 

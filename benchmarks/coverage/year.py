@@ -302,17 +302,6 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     }
 
 
-def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return the share of days with a due review, among days on which the permission would otherwise be granted."""
-    granted = probability(of, THRESHOLD) >= GRANT
-    return {
-        "would be granted": name,
-        "agent-days": int(granted.sum()),
-        "reviewed": np.mean((of.alarm | of.lost)[granted]),
-        "for lost numbers alone": np.mean((of.lost & ~of.alarm)[granted]),
-    }
-
-
 def calibration(name: str, of: Standing, threshold: float) -> dict[str, Any]:
     """Return how often the long run reaches a threshold, by its probability in tenths, with standard errors."""
     found = probability(of, threshold)
@@ -368,10 +357,8 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
     grant, withhold = found >= GRANT, found < WITHHOLD
     is_fragile = np.isfinite(of.fragile_high)
     review = of.alarm | of.lost | is_fragile
-    before = held(grant & ~(of.alarm | of.lost), withhold)
     permitted = held(grant & ~review & (of.capacity >= THRESHOLD), withhold)
     yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
-    yield _outcome(f"{name}, rule before", before, of.long_run)
     yield _outcome(f"{name}, without suspend", permitted, of.long_run)
     yield _outcome(f"{name}, verdict", permitted, of.long_run, suspended=of.fragile_high < THRESHOLD)
     yield _outcome(f"{name}, suspended by any High Fragility", permitted, of.long_run, suspended=is_fragile)
