@@ -793,40 +793,6 @@ def test_requested_threshold_applies_to_every_as_of(world):
     assert "threshold=" not in page.split("<form")[0]
 
 
-# --- words -----------------------------------------------------------------------------------------------------------
-
-BANNED = re.compile(r"long[- ]run|to decide by|\balone\b|steady category|category_steady", re.IGNORECASE)
-"""Words that surfaces must not use for the two scores."""
-
-
-def test_no_surface_has_another_word_for_a_score(world):
-    at, _ = world
-    said = {
-        **{path: at.page(path) for path in ("/", "/alerts")},
-        **{path: at.client.get(path, headers={"Accept": "text/html"}).text for path in ("/glossary", "/parameters")},
-        "agent": at.page("/agent", agent_id="Mire"),
-        "fleet": fleet_table(at.connection, MARTS, at.as_of, 7),
-        "explain": explain.page(explanation(at.connection, "Mire")),
-        "report": read_report(at.connection, MARTS, 7, json=False),
-        "openapi": at.client.get("/openapi.json").text,
-        "metrics": at.client.get("/metrics").text,
-        "grafana": (REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text(),
-        **{
-            name: (REPOSITORY / name).read_text()
-            for name in (
-                *("README.md", "docs/deciding.md", "docs/serving.md", "docs/glossary.md", "docs/queries.md"),
-                *("models/marts/_semantic_layer.yml", "models/marts/_marts__models.yml", "models/columns.md"),
-            )
-        },
-    }
-    found = {
-        (name, match[0])
-        for name, text in said.items()
-        for match in BANNED.finditer(re.sub(r"(chance|component) alone", "", text))
-    }
-    assert found == set()
-
-
 # --- the dashboard of Grafana ----------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,9 @@ class RedFlag:
     window_days: int
     red_flag: str
     field: str | None
+    value: float
+    comparison_value: float | None
+    compared_with: str | None
     z: float | None
     message: str
     since: datetime | None = None

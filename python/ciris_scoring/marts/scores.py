@@ -163,6 +163,7 @@ class FleetCapacity:
     mean_capacity_score: float | None
     median_capacity_score: float | None
     min_capacity_score: float | None
+    median_capacity_score_steady: float | None
     latest_scored_at: datetime
 
 

@@ -349,13 +349,17 @@ def agent_documents(
 
 def _last_scores(marts: Marts, scores: Iterable[Score]) -> dict[str, Score]:
     """Return the newest scores of silent agents, by agent hash."""
+    of_as_of: dict[datetime, list[Score]] = defaultdict(list)
+    for score in scores:
+        if score.is_silent and score.last_scored_as_of is not None:
+            of_as_of[score.last_scored_as_of].append(score)
     return {
-        score.agent_id_hash: last
-        for score in scores
-        if score.is_silent and score.last_scored_as_of is not None
-        for last in scores_of.scores(
-            marts, score.last_scored_as_of, score.window_days, agent_id_hash=score.agent_id_hash
-        )
+        last.agent_id_hash: last
+        for as_of, silent in of_as_of.items()
+        for hashes in [{score.agent_id_hash for score in silent}]
+        for only in [next(iter(hashes)) if len(hashes) == 1 else None]
+        for last in scores_of.scores(marts, as_of, silent[0].window_days, agent_id_hash=only)
+        if last.agent_id_hash in hashes
     }
 
 
