@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, Counts, Scores
+from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, VALUES, Counts, Scores
 from ciris_scoring.certainty.losses import loss_of_r
 from ciris_scoring.windows.arrays import Floats, Integers, between, ratio, running_total
 from ciris_scoring.windows.drift import drift
@@ -122,7 +122,6 @@ def published(
         chain_gaps=none,
         is_replay_measured=is_replayed.astype(np.int64),
         is_s_measured=(~np.isnan(s)).astype(np.int64),
-        **components,
-        s_score=s,
+        values=np.stack([(components | {"s_score": s})[name] for name in VALUES], axis=-1),
         capacity_score=np.where(n >= parameters.min_traces, np.prod(list(factors.values()), axis=0), np.nan),
     )

@@ -10,8 +10,13 @@ from ciris_scoring.windows.arrays import Floats, Integers, between, running_tota
 from ciris_scoring.windows.drift import METRICS, N_BINS
 from ciris_scoring.windows.reading import Numbers
 
-RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
+LOSS_COMPONENTS = tuple(sorted((one for one in COMPONENT_ROWS if one.loss_order), key=lambda one: one.loss_order or 0))
+"""Rows of the loss components, in their order (certainty.md §1)."""
+RATE_ROWS = tuple(one for one in COMPONENT_ROWS if one.bad_events)
+RATES = tuple(one.component for one in RATE_ROWS)
 """The components that are rates. Their events are the outcomes that lower the score."""
+VALUES = tuple(one.component for one in LOSS_COMPONENTS if one.better)
+"""The loss components that have a value in ``fct_capacity_scores``: all but ``r_ceiling``."""
 COUNTED = (*RATES, "ece")
 """The eight quantities that are counted, in the order of all arrays: events of the rates, and successes of judged
 traces for calibration."""
@@ -21,23 +26,11 @@ EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" e
 
 SIGNALS = "n_signals_corroborated", "n_signals_uncorroborated"
 INCOHERENT = tuple(f"{name} - {name.replace('signals', 'coherent')}" for name in SIGNALS)
-EVENTS = {
-    "d_identity": "n_identity_changes",
-    "k_contradiction": "n_overridden",
-    "i_chain": "n_traces - n_chain_valid",
-    "i_coverage": f"{FIELDS_PER_TRACE} * n_traces - n_fields_present",
-    "i_replay": "n_replay_sampled - n_replay_succeeded",
-    "u_unsafe": "n_unsafe",
-    "s_score": " + ".join(INCOHERENT),
-}
-TRIALS = {"i_replay": "n_replay_sampled", "s_score": " + ".join(SIGNALS), "ece": "n_judged"}
-"""Bad events of each rate, and trials of the quantities whose trials are not all traces, from columns of
-``int_agent_periods``."""
 NUMBERS = Numbers(
     {"n_traces": "n_traces", "n_gaps": "n_chain_gaps"},
     {
-        "events": (f"array[{', '.join(EVENTS[rate] for rate in RATES)}]", len(RATES)),
-        "trials": (f"array[{', '.join(TRIALS.get(one, 'n_traces') for one in COUNTED)}]", len(COUNTED)),
+        "events": (f"array[{', '.join(str(one.bad_events) for one in RATE_ROWS)}]", len(RATES)),
+        "trials": (f"array[{', '.join(str(one.trials) for one in RATE_ROWS)}, n_judged]", len(COUNTED)),
         "signals": (f"array[{', '.join(INCOHERENT + SIGNALS)}]", 4),
         "judged": ("judged_by_bin", N_BINS),
         "successes": ("successes_by_bin", N_BINS),
@@ -94,19 +87,13 @@ class Scores(NamedTuple):
     chain_gaps: Integers
     is_replay_measured: Integers
     is_s_measured: Integers
-    d_identity: Floats
-    k_contradiction: Floats
-    i_chain: Floats
-    i_coverage: Floats
-    i_replay: Floats
-    delta_drift: Floats
-    mttr_hours: Floats
-    rho_regression: Floats
-    ece: Floats
-    q_deferral: Floats
-    u_unsafe: Floats
-    s_score: Floats
     capacity_score: Floats
+    values: Floats
+    """(n, components) in the order of ``VALUES``."""
+
+    def of(self, component: str) -> Floats:
+        """Return the values of a component, (n,)."""
+        return self.values[:, VALUES.index(component)]
 
 
 class Pairs(NamedTuple):

@@ -64,7 +64,7 @@ def compute_intervals(
     bad, trials = within(counts.events, start) * EVENT_UNITS / effect, within(counts.trials, start) / effect
     at = RATES.index("s_score")
     trials[:, at] = MEMORY_OF_SIGNALS * within(counts.trials[..., at], rows.as_of - memory) / effect[:, at]
-    bad[:, at] = (1 - rows.s_score) * trials[:, at]
+    bad[:, at] = (1 - rows.of("s_score")) * trials[:, at]
     parts = {name: _rate(name, bad[:, i], trials[:, i], parameters) for i, name in enumerate(RATES)}
     parts["i_replay"] = parts["i_replay"].where(rows.is_replay_measured > 0)
     # An unmeasured S is 0, and so is the score.
@@ -77,7 +77,7 @@ def compute_intervals(
     parts |= dict(zip(("delta_drift", "mttr_hours"), r, strict=True))
     deferrals = rows.n_judged_deferrals.astype(np.float64)
     total = deferrals + QUALITY_EVENTS / QUALITY_MEAN
-    lost = _share((1 - rows.q_deferral) * deferrals, total, QUALITY_EVENTS)
+    lost = _share((1 - rows.of("q_deferral")) * deferrals, total, QUALITY_EVENTS)
     parts["q_deferral"] = part_of_rate("q_deferral", *lost, parameters).where(deferrals > 0)
 
     loss_of_row = total_loss(parts, parameters)
@@ -141,14 +141,16 @@ def _resilience(
     sd = np.sqrt((np.exp(-2 * corrected) * variance).sum(axis=-1)) / some
     drift = -np.expm1(-corrected).sum(axis=-1) / some
 
+    relapses, mttr = rows.of("rho_regression"), rows.of("mttr_hours")
+
     def loss(delta: Floats, hours: Floats) -> Floats:
-        return loss_of_r(np.clip(delta, 0, 1), hours, rows.rho_regression, parameters)
+        return loss_of_r(np.clip(delta, 0, 1), hours, relapses, parameters)
 
     down = np.minimum(drift, sd)
-    slope = ratio(loss(drift + sd, rows.mttr_hours) - loss(drift - down, rows.mttr_hours), sd + down)
+    slope = ratio(loss(drift + sd, mttr) - loss(drift - down, mttr), sd + down)
     of_hours = np.exp(np.sqrt(np.log1p(episode_cv**2 / np.maximum(rows.n_episodes, 1))))
-    longer, shorter = (loss(drift, hours) for hours in (rows.mttr_hours * of_hours, rows.mttr_hours / of_hours))
+    longer, shorter = (loss(drift, hours) for hours in (mttr * of_hours, mttr / of_hours))
     return (
-        Part(loss(drift, rows.mttr_hours), (slope * sd) ** 2),
+        Part(loss(drift, mttr), (slope * sd) ** 2),
         Part(np.zeros(len(drift)), ((longer - shorter) / 2) ** 2),
     )

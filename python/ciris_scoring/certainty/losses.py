@@ -12,12 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.inputs import LOSS_COMPONENTS, Scores
 from ciris_scoring.long_run import LEAST_LOSS
+from ciris_scoring.names import FACTORS
 from ciris_scoring.windows.arrays import Booleans, Floats
 from ciris_scoring.windows.run import Parameters
 
-INTEGRITY = ("i_chain", "i_coverage", "i_replay")
+OF_FACTOR = {name: tuple(row.component for row in LOSS_COMPONENTS if row.factor == name) for name in FACTORS}
+"""Loss components of each factor."""
+INTEGRITY = OF_FACTOR["I_int"]
 """Components whose loss ``integrity_floor`` limits."""
 
 
@@ -100,32 +103,35 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
         alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
+    found = {}
     with np.errstate(divide="ignore"):
-        of_value = {name: 0 - np.log(getattr(score, name)) for name in (*INTEGRITY, "q_deferral", "s_score")}
-        of_rate = {
-            name: 0 - np.log1p(-getattr(score, name)) for name in ("delta_drift", "rho_regression", "ece", "u_unsafe")
-        }
-    integrity = np.stack([of_value[name] for name in INTEGRITY], axis=-1)
+        for row in LOSS_COMPONENTS:
+            if row.component in ("r_ceiling", "mttr_hours"):
+                continue
+            value = score.of(row.component)
+            is_share_of_bad = row.better == "lower"
+            found[row.component] = (
+                loss_of_rate(row.component, value, parameters) if is_share_of_bad else 0 - np.log(value)
+            )
+    integrity = np.stack([found[name] for name in INTEGRITY], axis=-1)
     if parameters.integrity_floor > 0:
         most = 0 - np.log(parameters.integrity_floor)
         is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
         integrity = np.where(is_capped, _shares(np.full(len(integrity), most), integrity), integrity)
 
-    slow = np.log1p(score.mttr_hours / parameters.mttr_scale_hours)
-    amounts = np.stack([of_rate["delta_drift"], slow, of_rate["rho_regression"]], axis=-1)
+    slow = np.log1p(score.of("mttr_hours") / parameters.mttr_scale_hours)
+    amounts = np.stack([found["delta_drift"], slow, found["rho_regression"]], axis=-1)
     # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. With expm1 and
     # log1p, all digits are kept if u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
-    return {
-        **{rate: loss_of_rate(rate, getattr(score, rate), parameters) for rate in ("d_identity", "k_contradiction")},
+    found |= {
         **dict(zip(INTEGRITY, integrity.T, strict=True)),
         "r_ceiling": np.full(len(amounts), r_ceiling_loss(parameters)),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
-        **{name: of_rate[name] for name in ("ece", "u_unsafe")},
-        **{name: of_value[name] for name in ("q_deferral", "s_score")},
     }
+    return {row.component: found[row.component] for row in LOSS_COMPONENTS}
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:

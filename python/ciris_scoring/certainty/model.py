@@ -10,7 +10,7 @@ import numpy as np
 from ciris_scoring.certainty import design_effects as effects
 from ciris_scoring.certainty.changes import behaviour_changes
 from ciris_scoring.certainty.events import KINDS, MICROSECONDS_PER_HOUR, event_changes, excess, log_hours
-from ciris_scoring.certainty.inputs import COUNTED, NUMBERS, Counts, Pairs, Present, Scores
+from ciris_scoring.certainty.inputs import COUNTED, NUMBERS, VALUES, Counts, Pairs, Present, Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, compute_intervals
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, TRACE_WINDOWS, LongRun, long_run
@@ -40,7 +40,12 @@ OF_WINDOWS = {
     "capacity_score": "coalesce(scores.capacity_score, 'NaN')",
 }
 """SQL of the fields of ``Scores`` that are not columns of ``fct_capacity_scores``, or are null there."""
-OF_SCORES = Numbers({name: f"({OF_WINDOWS.get(name, f'scores.{name}')})" for name in Scores._fields}, kind="float8")
+SINGLE = Scores._fields[:-1]
+OF_SCORES = Numbers(
+    {name: f"({OF_WINDOWS.get(name, f'scores.{name}')})" for name in SINGLE},
+    {"values": (f"array[{', '.join(f'scores.{name}' for name in VALUES)}]", len(VALUES))},
+    kind="float8",
+)
 """Columns that are read with each score."""
 
 
@@ -102,8 +107,9 @@ def _read_scores(reader: Reader, batch: Batch) -> Scores:
     parameters = times | {"agents": batch.names, "windows": [window.window_days for window in run.windows]}
     rows = reader.session.read(query, parameters, OF_SCORES.length, "float8")
     rows = rows[np.lexsort(rows[:, 2::-1].T)]
-    kinds = (np.float64 if kind is Floats else np.int64 for kind in Scores.__annotations__.values())
-    return Scores(*(values.astype(kind) for values, kind in zip(rows.T, kinds, strict=True)))
+    real = ("capacity_score", "values")
+    kinds = {name: np.float64 if name in real else np.int64 for name in Scores._fields}
+    return Scores._make(OF_SCORES.of(rows, name).astype(kind) for name, kind in kinds.items())
 
 
 def _compute_rows(part: Batch, scores: Scores, fleet: effects.FleetValues, run: Run, settings: Settings) -> Columns:

@@ -17,7 +17,7 @@ from ciris_scoring.certainty.change_points import PresentValue, frequencies, mea
 from ciris_scoring.certainty.events import days_observed, deferral_sums, episode_sums, variance_of_log_hours
 from ciris_scoring.certainty.inputs import EVENT_UNITS, RATES, Counts, Present, nested
 from ciris_scoring.certainty.intervals import QUALITY_EVENTS, QUALITY_MEAN, RATE_EVENTS, RATE_MEAN
-from ciris_scoring.certainty.losses import INTEGRITY, Part, loss_of_norm, part_of_rate, total_loss
+from ciris_scoring.certainty.losses import OF_FACTOR, Part, loss_of_norm, part_of_rate, total_loss
 from ciris_scoring.windows.arrays import Booleans, Floats, ratio
 from ciris_scoring.windows.run import Parameters
 from ciris_scoring.windows.sums import CONFIDENCE_UNITS, Events
@@ -51,9 +51,6 @@ MOST_EPISODES = 12
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
 NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1.0, np.sqrt(2 * np.pi)), strict=True))
 """Gauss-Hermite quadrature for a standard normal distribution (certainty.md §4b, "R")."""
-C_PARTS, I_INC_PARTS = ("d_identity", "k_contradiction"), ("ece", "u_unsafe", "q_deferral")
-FACTOR_PARTS = (C_PARTS, INTEGRITY, ("mttr_hours",), I_INC_PARTS, ("s_score",))
-"""Components whose losses add up to that of each factor."""
 
 
 class LongRun(NamedTuple):
@@ -99,7 +96,8 @@ def long_run(
 
 def _together(parts: dict[str, Part], no_signal: Booleans, parameters: Parameters) -> LongRun:
     """Add the losses of the components, and return the factors, the score and its interval."""
-    factors = np.exp(-np.stack([sum(parts[name].loss for name in names) for names in FACTOR_PARTS], axis=-1))
+    of_factor = [sum(parts[one].loss for one in components if one in parts) for components in OF_FACTOR.values()]
+    factors = np.exp(-np.stack(of_factor, axis=-1))
     factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
     loss = total_loss(parts, parameters)
     recent = 1 - np.prod(np.stack([1 - np.asarray(part.recent) for part in parts.values()]), axis=0)

@@ -20,7 +20,8 @@ class Component:
     loss_order: int | None
     better: str | None
     has_interval: bool
-    is_rate: bool
+    bad_events: str | None
+    trials: str | None
     component_words: str | None
     loss_words: str | None
     lens_name: str | None
@@ -30,7 +31,7 @@ def _read() -> Iterator[Component]:
     with (own_project() / "seeds/components.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             values: dict[str, Any] = {name: text or None for name, text in row.items()}
-            values |= {name: row[name] == "true" for name in ("has_interval", "is_rate")}
+            values["has_interval"] = row["has_interval"] == "true"
             values["loss_order"] = int(row["loss_order"]) if row["loss_order"] else None
             yield Component(**values)
 

@@ -20,6 +20,8 @@ FEW = 5
 EVIDENCE_ON_A_PAGE = 50
 OF_PARTS = {"sigma": "s_score"}
 """Components whose page shows the traces of another component."""
+SHARES_OF_TRACES = {one.component for one in COMPONENT_ROWS if one.trials == "n_traces" and one.better == "lower"}
+"""Components that are the share of traces with an event."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,13 @@ class AgentCharts:
         value, n_traces = self.values.get(loss_component), self.explained["n_traces"]
         if loss_component == "q_deferral":
             n, noun = self.values.get("n_judged_deferrals"), "deferral"
-        elif loss_component in ("d_identity", "k_contradiction", "u_unsafe") and value is not None:
-            n, noun = value * n_traces, "trace"
+        elif loss_component == "mttr_hours":
+            n, noun = self.values.get("n_episodes"), "episode"
         elif loss_component in ("i_chain", "i_replay") and value is not None:
             of = n_traces if loss_component == "i_chain" else self.values.get("n_replayed") or 0
             n, noun = (1 - value) * of, "trace"
-        elif loss_component == "mttr_hours":
-            n, noun = self.values.get("n_episodes"), "episode"
+        elif loss_component in SHARES_OF_TRACES and value is not None:
+            n, noun = value * n_traces, "trace"
         else:
             return ""
         return plural(round(n), noun) if n is not None and round(n) < FEW else ""
