@@ -91,22 +91,12 @@ def deferral_counts(
 def read_scored(reader: Reader, batch: Batch) -> Scored:
     """Read plausibility, alignment and coherence of the agents' traces in the windows of a block."""
     run, block = reader.run, batch.block
-    # PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
     query = f"""
-        select
-            agents.agent_number,
-            {number("periods.period_start", run)} - {block.origin},
-            cardinality(periods.score_triples),
-            substr(array_send(periods.score_triples), 21)
+        select array[agent_number, {number("period_start", run)} - {block.origin}, triples.triple]::int8[]
         from {reader.relations["agent_periods"]} as periods
         inner join {AGENTS} using (agent_id_hash)
-        where
-            periods.period_start >= %(begin)s and periods.period_start < %(end)s
-            and periods.score_triples is not null
+        cross join unnest(periods.score_triples) as triples (triple)
+        where periods.period_start >= %(begin)s and periods.period_start < %(end)s
         """
     times = {"begin": run.time(block.first - run.longest_window), "end": run.time(block.last)}
-    rows = reader.session.rows(query, times | {"agents": batch.names})
-    places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    triples = np.frombuffer(b"".join(row[3] for row in rows), dtype=">i4")[1::2].astype(np.int64)
-    agent, period = np.repeat(places[:, :2], places[:, 2], axis=0).T
-    return Scored(agent, period, triples)
+    return Scored(*reader.session.read(query, times | {"agents": batch.names}, len(Scored._fields)).T)
