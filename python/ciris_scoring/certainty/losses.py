@@ -83,16 +83,16 @@ def part_of_rate(
 
 
 def total_loss(parts: Mapping[str, Part], parameters: Parameters) -> Total:
-    """Add the losses of the components. An ``integrity_floor`` limits the loss of I_int."""
+    """Add the losses of the components. An ``integrity_floor`` limits the loss of I_int. Parts are added one by one,
+    because the order in which numpy adds many numbers depends on the number of rows."""
     most = -np.log(parameters.integrity_floor) if parameters.integrity_floor > 0 else np.inf
-    of_integrity = np.sum([parts[name].loss for name in INTEGRITY], axis=0)
-    loss = np.sum([part.loss for name, part in parts.items() if name not in INTEGRITY], axis=0)
+    of_integrity = sum(parts[name].loss for name in INTEGRITY)
+    loss = sum(part.loss for name, part in parts.items() if name not in INTEGRITY)
     variances = {
         name: np.where((of_integrity > most) & (name in INTEGRITY), 0.0, part.variance) for name, part in parts.items()
     }
     beyond = np.maximum(loss + np.minimum(of_integrity, most) - r_ceiling_loss(parameters), LEAST_LOSS)
-    variance = np.sum(list(variances.values()), axis=0)
-    return Total(beyond, np.sqrt(np.log1p(variance / beyond**2)), variances)
+    return Total(beyond, np.sqrt(np.log1p(sum(variances.values()) / beyond**2)), variances)
 
 
 def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:

@@ -8,6 +8,7 @@ Drift is not part of the steady score, because it describes a difference between
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ def _together(parts: dict[str, Part], no_signal: Booleans, parameters: Parameter
     factors = np.exp(-np.stack(of_factor, axis=-1))
     factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
     loss = total_loss(parts, parameters)
-    recent = 1 - np.prod(np.stack([1 - np.asarray(part.recent) for part in parts.values()]), axis=0)
+    recent = 1 - math.prod(1 - part.recent for part in parts.values())
     log_sd = np.where(no_signal, 0.0, loss.log_sd * (SPREAD[0] + SPREAD[1] * recent**2))
     return LongRun(factors, np.where(no_signal, np.inf, loss.beyond), log_sd)
 
@@ -211,7 +212,8 @@ def expected_resilience(
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
         kept = modes * (1 - (1 - 1 / modes) ** k) / k
         hours = np.exp(centre + np.sqrt(of_mean) * NODES[:, None])
-        expected = NODE_WEIGHTS @ np.exp(-loss_of_norm(kept / (1 + hours), parameters))
+        # A sum, because the last digit of a matrix product depends on the number of rows.
+        expected = np.sum(NODE_WEIGHTS[:, None] * np.exp(-loss_of_norm(kept / (1 + hours), parameters)), axis=0)
         share = share * n / k
         result += (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
         left = left - share
