@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -50,18 +50,20 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 def table_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return members of documents as CSV. Alerts and red flags become two columns with their names, and a mapping
     becomes a column for each of its keys."""
-    flat = [dict(_flat(row)) for row in rows]
+    divided = {name for row in rows for name, value in row.items() if isinstance(value, Mapping)}
+    flat = [dict(_flat(row, divided)) for row in rows]
     return csv_text(list(dict.fromkeys(name for row in flat for name in row)), flat)
 
 
-def _flat(row: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def _flat(row: Mapping[str, Any], divided: Collection[str]) -> Iterable[tuple[str, Any]]:
+    """Yield the cells of a row. `divided`: names of mappings, which are null in some rows."""
     for name, value in row.items():
         if name == "raised":
             yield "alerts", [one["name"] for one in value if one["severity"] != "red_flag"]
             yield "red_flags", [one["name"] for one in value if one["severity"] == "red_flag"]
         elif name == "other_windows":
             yield name, [f"{one['name']} in {one['window_days']} days" for one in value]
-        elif isinstance(value, Mapping):
-            yield from ((f"{name}_{key}", one) for key, one in value.items())
+        elif name in divided:
+            yield from ((f"{name}_{key}", one) for key, one in (value or {}).items())
         else:
             yield name, value

@@ -209,7 +209,7 @@ def fleet_document(
     over_time = scores_of.capacity_over_time(
         marts, window_days, first=as_of - timedelta(days=days), last=as_of, daily=True
     )
-    listed = agent_documents(marts, shown, chosen, days=days) if in_detail else _briefly(marts, shown, chosen)
+    listed = agent_documents(marts, shown, chosen, days=days) if in_detail else brief_documents(marts, shown, chosen)
     return document | {
         "verdict_threshold": next((one["verdict_threshold"] for one in listed), chosen.permission.threshold),
         "fleet": asdict(over_time[-1]) if over_time else None,
@@ -233,7 +233,8 @@ def _of_unscored(one: asking.Unscored) -> Document:
     return {**asdict(one), "score_status": one.score_status or NO_TRACES}
 
 
-def _briefly(marts: Marts, scores: Sequence[Score], chosen: Chosen) -> list[Document]:
+def brief_documents(marts: Marts, scores: Sequence[Score], chosen: Chosen) -> list[Document]:
+    """Return scores, each with its verdict and the alerts of other windows."""
     elsewhere = _other_windows(marts, scores)
     return [of_score(score, chosen.permission) | {"other_windows": elsewhere[score.agent_id_hash]} for score in scores]
 
@@ -342,7 +343,7 @@ def agent_documents(
             **{name: _rows(of[hashed]) for name, of in lists.items()},
             "raised_before": list(map(_of_raised, spans[hashed])),
         }
-        for score, brief in zip(scores, _briefly(marts, scores, chosen), strict=True)
+        for score, brief in zip(scores, brief_documents(marts, scores, chosen), strict=True)
         for hashed in [score.agent_id_hash]
     ]
 

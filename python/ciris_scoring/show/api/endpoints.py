@@ -206,21 +206,22 @@ class Asked:
     window_days: int | None
     as_of: datetime | None
 
-    async def answer(self, build: Callable[[Marts], Document], rows: str = "", form: str | None = None) -> Response:
-        """Return the answer that `build` creates, from the cache if possible.
+    async def answer(self, build: Callable[[Marts], Document]) -> Response:
+        """Return the answer that `build` creates, from the cache if possible."""
+        return await self.answers.answer(
+            self.request, self.publication, lambda marts: json_text(build(marts), indent=None)
+        )
 
-        :param rows: name of the list that is the answer as CSV.
-        :param form: requested format; None for that which `Accept` prefers.
-        """
-        accept = self.request.headers.get("accept")
-        as_csv = bool(rows) and (form == "csv" if form else preferred(accept, (JSON, CSV)) == CSV)
+    def is_csv(self, form: str | None) -> bool:
+        """Return whether the answer is CSV: by the parameter `format` or, without it, by the header `Accept`."""
+        return form == "csv" if form else preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
 
-        def text(marts: Marts) -> str:
-            document = build(marts)
-            return table_text(document[rows]) if as_csv else json_text(document, indent=None)
-
-        media_type = f"{CSV}; charset=utf-8" if as_csv else JSON
-        return await self.answers.answer(self.request, self.publication, text, media_type)
+    async def table(self, build: Callable[[Marts], Sequence[Document]]) -> Response:
+        """Return the rows that `build` creates as CSV, from the cache if possible."""
+        media_type = f"{CSV}; charset=utf-8"
+        return await self.answers.answer(
+            self.request, self.publication, lambda marts: table_text(build(marts)), media_type
+        )
 
     def chosen(self, marts: Marts, threshold: float | None = None, permission: str | None = None) -> Chosen:
         """Look up what is asked for."""
@@ -345,7 +346,8 @@ async def fleet(
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
-    def build(marts: Marts) -> Document:
+    def found(marts: Marts) -> tuple[Chosen, list[Score], list[Score]]:
+        """Return what is asked for, all scores, and those that the filters fit, in the requested order."""
         chosen = asked.chosen(marts, threshold, permission)
         scores = view.fleet_scores(marts, chosen)
         fitting = [score for score in scores if fits(score, chosen.permission.threshold)]
@@ -354,6 +356,10 @@ async def fleet(
             fitting.sort(key=by, reverse=sort.startswith("-"))
         elif sort.startswith("-"):
             fitting.reverse()
+        return chosen, scores, fitting
+
+    def build(marts: Marts) -> Document:
+        chosen, scores, fitting = found(marts)
         document = view.fleet_document(marts, chosen, scores, page.of(fitting), days=DEFAULT_DAYS)
         having = {score.agent_id_hash: score for score in scores}
         unscored = [
@@ -375,7 +381,11 @@ async def fleet(
             "summary": {name: counts.get(f"n_{name}", 0) for name in models.Summary.model_fields},
         }
 
-    return await asked.answer(build, "agents", form)
+    def rows(marts: Marts) -> list[Document]:
+        chosen, _, fitting = found(marts)
+        return view.brief_documents(marts, page.of(fitting), chosen)
+
+    return await (asked.table(rows) if asked.is_csv(form) else asked.answer(build))
 
 
 def _unscored_fits(score: Score | None, verdict_name: str | None, raised: str | None, chosen: Chosen) -> bool:
@@ -487,12 +497,16 @@ async def history(
     asked = await _asked(request, answers, window_days)
     asked_span = time_asked("from", first), time_asked("to", last)
 
-    def build(marts: Marts) -> Document:
-        begin, end, whole = _span(read_publication(marts), days, *asked_span)
+    def found(marts: Marts) -> tuple[Score, Document, list[Document], tuple[datetime, datetime, datetime]]:
+        span = _span(read_publication(marts), days, *asked_span)
         score, of_agent = asked.of_agent(marts, agent_id)
-        key = (marts, [score.agent_id_hash], score.window_days)
         daily_at = MIDNIGHT if interval == "daily" else None
-        points = histories(*key, first=begin, last=end, daily_at=daily_at)[score.agent_id_hash]
+        key = (marts, [score.agent_id_hash], score.window_days)
+        points = histories(*key, first=span[0], last=span[1], daily_at=daily_at)[score.agent_id_hash]
+        return score, of_agent, list(map(asdict, points)), span
+
+    def build(marts: Marts) -> Document:
+        score, of_agent, points, (begin, end, whole) = found(marts)
         return of_agent | {
             "period_days": -((begin - end) // timedelta(days=1)),
             "from": begin,
@@ -501,12 +515,12 @@ async def history(
             "current_as_of": score.as_of,
             "current_score": score.capacity_score,
             "current_category": score.category,
-            "history": [_point(asdict(one)) for one in points],
+            "history": list(map(_point, points)),
             "next": None if end >= whole else _next(request, **{"from": time_text(end + timedelta(seconds=1))}),
             "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
         }
 
-    return await asked.answer(build, "history", form)
+    return await (asked.table(lambda marts: found(marts)[2]) if asked.is_csv(form) else asked.answer(build))
 
 
 def _point(row: Document) -> Document:
@@ -627,33 +641,30 @@ async def evidence(
 
     The CSV has the traces, or for q_deferral the deferrals.
     """
-    accept = asked.request.headers.get("accept")
-    is_csv = form == "csv" if form else preferred(accept, (JSON, CSV)) == CSV
+    is_csv, is_deferral = asked.is_csv(form), component == DEFERRALS
     most = limit or (DEEPEST if is_csv else 100)
 
     def build(marts: Marts) -> Document:
         score, of_agent = asked.of_agent(marts, agent_id)
-        key = (marts, score.agent_id_hash, score.as_of, score.window_start)
-        is_deferral = component == DEFERRALS
-        deferrals = list(map(asdict, judged_deferrals(*key))) if is_deferral else []
-        traces = [] if is_deferral else read_evidence(key[0], component, *key[1:], after=after, limit=most + 1)
-        page = [view.of_trace(one) for one in traces[:most]]
-        of_row = of_agent | {"as_of": score.as_of}
-        return {
-            **of_row,
+        key = (score.agent_id_hash, score.as_of, score.window_start)
+        deferrals = judged_deferrals(marts, *key) if is_deferral else []
+        traces = [] if is_deferral else read_evidence(marts, component, *key, after=after, limit=most + 1)
+        return of_agent | {
+            "as_of": score.as_of,
             "window_start": score.window_start,
             "component": component,
             "lowered_by_unit": "deferrals" if is_deferral else RULES[component].unit,
-            "traces": page,
-            "deferrals": deferrals,
+            "traces": [view.of_trace(one) for one in traces[:most]],
+            "deferrals": list(map(asdict, deferrals)),
             "next": _next(asked.request, after=traces[most - 1].key) if len(traces) > most else None,
-            "rows": [of_row | one for one in (deferrals if is_deferral else page)],
         }
 
-    def without_rows(marts: Marts) -> Document:
-        return {name: value for name, value in build(marts).items() if name != "rows"}
+    def rows(marts: Marts) -> list[Document]:
+        document = build(marts)
+        of_row = {name: document[name] for name in ("agent_id_hash", "agent_name", "as_of", "window_days")}
+        return [of_row | one for one in document["deferrals" if is_deferral else "traces"]]
 
-    return await asked.answer(build if is_csv else without_rows, "rows", "csv" if is_csv else "json")
+    return await (asked.table(rows) if is_csv else asked.answer(build))
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------
