@@ -1,6 +1,6 @@
 """Run the examples of schedulers with the real programs, and compare their marts with those of one `dbt build`.
 
-`python tests/programs/examples.py` installs each scheduler in a separate environment and scores the sample with it,
+`python tests/programs/examples.py [NAME ...]` installs each scheduler in a separate environment and scores the sample with it,
 first in an empty schema and then in the schema that it has built.
 """
 
@@ -89,7 +89,8 @@ class Place:
             "PYTHONPATH": str(EXAMPLES / name),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        return {**os.environ, **SILENT, **own, "PATH": f"{home / 'environment/bin'}:{os.environ['PATH']}"}
+        outer = {name: value for name, value in os.environ.items() if not name.startswith("DBT_")}  # conftest sets some
+        return {**outer, **SILENT, **own, "PATH": f"{home / 'environment/bin'}:{os.environ['PATH']}"}
 
     def check(self, name: str, n_runs: int) -> None:
         """Fail unless a scheduler published in every run and its marts equal the marts of one `dbt build`."""
@@ -151,7 +152,7 @@ def main() -> None:
         psycopg.connect(server.conninfo(), autocommit=True, options="-c timezone=UTC") as connection,
     ):
         place = Place(Path(name), server, connection)
-        for example in PACKAGES:
+        for example in sys.argv[1:] or PACKAGES:
             programs = environment(place.folder / example / "environment", str(place.wheel), *PACKAGES[example])
             run = {"cron": with_cron, "github-actions": with_github_actions}.get(example, with_scheduler)
             run(place, example, programs)
