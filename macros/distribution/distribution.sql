@@ -3,7 +3,7 @@
 
 {#- Whether the tables are on a cluster. -#}
 {% macro is_distributed() %}
-  {{ return(setting('distribution') == 'citus') }}
+  {{ return(var('ciris_distribution') == 'citus') }}
 {% endmacro %}
 
 {#- Distribution of the table of a model or seed. agent: distributed by agent, so that an agent's rows are on the worker

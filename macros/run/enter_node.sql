@@ -11,7 +11,7 @@
     dbt retry, or a process per model (CIRIS_RUN). -#}
 
 {#- What this invocation keeps: `checked` (whether the checks at its start were made), `run` (the row of the run) and
-    `source_types` (columns of the source tables). A dictionary in dbt's graph, because dbt has no other place that the
+    `source_types` (columns of the source tables), `nodes_of_run` (belongs_to_run by unique id). A dictionary in dbt's graph, because dbt has no other place that the
     macros of all nodes share. -#}
 {% macro kept() %}
   {%- if graph.get('ciris_scoring', {}).get('invocation_id') != invocation_id -%}
@@ -23,8 +23,9 @@
 {#- The run that this invocation has begun or continues (last_run), or none. It is read once. -#}
 {% macro this_run() %}
   {%- if not execute or model.resource_type == 'unit_test' -%} {{ return(none) }} {%- endif -%}
-  {%- if 'run' not in kept() -%} {%- do kept().update({'run': last_run()}) -%} {%- endif -%}
-  {{ return(kept()['run']) }}
+  {%- set kept = kept() -%}
+  {%- if 'run' not in kept -%} {%- do kept.update({'run': last_run()}) -%} {%- endif -%}
+  {{ return(kept['run']) }}
 {% endmacro %}
 
 {#- Text of the environment variable CIRIS_RUN, which the processes of a run have in common if a scheduler starts one for
@@ -36,7 +37,11 @@
 
 {#- Whether a node depends on int_scoring_run. The others are its inputs, or views that do not change with a run. -#}
 {% macro belongs_to_run(node) %}
-  {{ return('model.ciris_scoring.int_scoring_run' in with_ancestors([node.unique_id])[1:]) }}
+  {%- set found = kept().setdefault('nodes_of_run', {}) -%}
+  {%- if node.unique_id not in found -%}
+    {%- do found.update({node.unique_id: 'model.ciris_scoring.int_scoring_run' in with_ancestors([node.unique_id])[1:]}) -%}
+  {%- endif -%}
+  {{ return(found[node.unique_id]) }}
 {% endmacro %}
 
 {#- Names of the models of the run that a node reads, also through an ephemeral model. -#}

@@ -1,7 +1,7 @@
 """Run the examples of schedulers with the real programs, and compare their marts with those of one `dbt build`.
 
-`python tests/programs/examples.py [NAME ...]` installs each scheduler in a separate environment and scores the sample with it,
-first in an empty schema and then in the schema that it has built.
+`python tests/programs/examples.py [NAME ...]` installs each scheduler in a separate environment. It scores the sample
+first in an empty schema, and then in the schema that it has built.
 """
 
 from __future__ import annotations
