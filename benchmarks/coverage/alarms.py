@@ -87,7 +87,7 @@ def pairs(sums: Counts, events: Events, as_ofs: Integers) -> Present:
     agent, at = (index.ravel() for index in np.indices((len(sums.n_gaps), len(as_ofs))))
     of_all, none = Pairs(agent, as_ofs[at]), np.zeros(len(agent), dtype=np.int64)
     effect, episode_cv = of_fleet_values(sums, events, of_all)
-    return Present(*of_all, none, none.astype(np.float64), effect, day_steps(sums, of_all, 1).per_day, episode_cv)
+    return Present(of_all, none, none.astype(np.float64), effect, day_steps(sums, of_all, 1).per_day, episode_cv)
 
 
 def of_fleet_values(sums: Counts, events: Events, pairs: Pairs) -> tuple[Floats, Floats]:

@@ -73,7 +73,9 @@ def random_rows(seed: int, agents: int) -> list[dict[str, Any]]:
             if rng.random() < 0.95:
                 row["capacity_score"] = float(attribution.level(state, PARAMETER_SETS[name]).capacity)
             components = {part: np.array([number]) for part, number in state.items()}
-            for part, [loss] in losses(SimpleNamespace(**components), Parameters(**PARAMETER_SETS[name])).items():
+            for part, [loss] in losses(
+                SimpleNamespace(of=components.__getitem__), Parameters(**PARAMETER_SETS[name])
+            ).items():
                 row[f"{part}_loss"] = None if np.isinf(loss) else float(loss)
             if rng.random() < 0.97:
                 rows.append(row)

@@ -1,12 +1,11 @@
 """Estimate the present value of a rate, a frequency or a mean that may have changed at an unknown time (certainty.md
 §4b).
 
-The days before an as-of are divided at the starts of nested windows. The model assumes that behaviour is constant
-between changes, and that a change happens with a small probability per day. The marginal likelihood of the data of each
-span of days, called evidence, has a closed form. A recursion over the spans gives the probability of each start of the
-present behaviour (Fearnhead and Liu 2007, Journal of the Royal Statistical Society B 69, 589–605; product partition
-model of Barry and Hartigan 1992, Annals of Statistics 20, 260–279). An estimate depends only on sums over the nested
-windows: arrays (n, windows, ...), shortest window first, whose lengths in days are ``windows``.
+The days before an as-of are divided at the starts of nested windows. Behaviour is constant between changes, which come
+with a small probability per day. The marginal likelihood of the data of a span of days, called evidence, has a closed
+form. A recursion over the spans gives the probability of each start of the present behaviour (Fearnhead and Liu 2007,
+Journal of the Royal Statistical Society B 69, 589–605; Barry and Hartigan 1992, Annals of Statistics 20, 260–279). An
+estimate depends only on sums over the windows: (n, windows, ...), the shortest first, ``windows`` days long.
 """
 
 import math

@@ -78,9 +78,9 @@ def behaviour_changes(counts: Counts, present: Present, parameters: Parameters, 
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
     effect = np.maximum(present.effect, _weekly_effects(of_week, present.effect))
     # The traces of a busy day are clustered more than those of other days.
-    of_day, until = day_sums(counts.trials, per_day), present.as_of[:, None]
+    of_day, until = day_sums(counts.trials, per_day), present.pairs.as_of[:, None]
     squares = totals_of_days(of_day * of_day, per_day)
-    squares = between(squares, present.agent[:, None], until - np.array(recent) * per_day, until)
+    squares = between(squares, present.pairs.agent[:, None], until - np.array(recent) * per_day, until)
     busy = ratio(ratio(squares, since[:, :RECENT_DAYS, both : 2 * both]), present.per_day[:, None], 1.0)
     effects = Sides(effect[:, None] + np.maximum(effect[:, None] - 1, 0) * np.maximum(busy - 1, 0), effect)
 

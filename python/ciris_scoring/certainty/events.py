@@ -1,9 +1,8 @@
 """Sums over the fragile episodes and deferrals of the days before an as-of, and changes of them for the alert
 ``episode`` (certainty.md §4 and §4b, which define all constants; docs/measuring.md, "Alarms", was measured with them).
 
-For the alert, the events of the last 7 and 28 days are each compared with the events of up to 322 days before these
-days. A comparison is the signed root of a likelihood ratio, which is about standard normal if nothing has changed.
-Durations are compared by their logarithms, so that one long episode does not decide.
+A comparison is the signed root of a likelihood ratio, which is about standard normal if nothing has changed. Durations
+are compared by their logarithms, so that one long episode does not decide.
 """
 
 from typing import NamedTuple
@@ -28,8 +27,7 @@ RECENT_WINDOWS, BASE_DAYS = (7, 28), 322
 LEAST_EPISODES = 2
 """Smallest number of episodes in a recent window that can be ``more_often`` than before."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
-"""Prior for the deferrals before the recent window: 0.5 deferrals with a loss of 0.25 are added to them, because few
-deferrals say little. The loss of a deferral is 1 − its value."""
+"""Prior for the deferrals before: 0.5 deferrals, with a loss (1 − value) of 0.25, because few deferrals say little."""
 KINDS = ("longer", "more_often", "judged_worse")
 """Ways in which events can be worse. If several have the same ``z``, the first of them is reported."""
 
@@ -137,11 +135,8 @@ class EventChange(NamedTuple):
 
 
 def event_changes(events: Events, present: Present, per_day: int) -> EventChange:
-    """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``.
-
-    :param events: all episodes that ended, and deferrals whose outcome became known, from 350 days before the first
-        as-of on.
-    """
+    """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``, from events
+    of 350 days."""
     n_windows = len(RECENT_WINDOWS)
     at = present.pairs, (*RECENT_WINDOWS, *(days + BASE_DAYS for days in RECENT_WINDOWS)), per_day
 
@@ -195,11 +190,8 @@ def _log_term(count: Floats, expected: Floats) -> Floats:
 
 
 def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Floats) -> Floats:
-    """Compute how much higher a Poisson rate is than before: the root of a likelihood-ratio statistic, 0 where the rate
-    is not higher, or where ``exposure_before`` is 0 (certainty.md §4, "More often").
-
-    :param n: numbers of events in an exposure, days or trials; ``n_before``, in an earlier one.
-    """
+    """Compute how much higher a Poisson rate, n events per exposure, is than before: the root of a likelihood-ratio
+    statistic, 0 where it is not higher, or where ``exposure_before`` is 0 (certainty.md §4, "More often")."""
     share = ratio(exposure, exposure + exposure_before, 1.0)
     expected, expected_before = (n + n_before) * share, (n + n_before) * (1 - share)
     deviance = 2 * (_log_term(n, expected) + _log_term(n_before, expected_before))

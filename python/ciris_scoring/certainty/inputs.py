@@ -116,18 +116,12 @@ class Present(NamedTuple):
     episodes, 0 or 1, and ln of its hours up to the as-of; the design effects of ``COUNTED``, (n, 8); the mean number of
     trials on the day of a trial to which they apply; and the fleet's coefficient of variation of episode durations."""
 
-    agent: Integers
-    as_of: Integers
+    pairs: Pairs
     n_open: Integers
     open_log_hours: Floats
     effect: Floats
     per_day: Floats
     episode_cv: Floats
-
-    @property
-    def pairs(self) -> Pairs:
-        """The pairs of an agent and an as-of."""
-        return Pairs(*self[:2])
 
 
 class Sides(NamedTuple):
@@ -154,8 +148,8 @@ def day_sums(per_period: Integers, per_day: int) -> Integers:
 
 
 def totals_of_days(values: Integers, per_day: int) -> Integers:
-    """Return running totals of daily quantities, (agents, periods + 1, q): element t is the sum over the days that end
-    at t, t − 1 day, t − 2 days, and so on."""
+    """Return running totals of daily quantities, (agents, periods + 1, q): sums over the days that end at t, t − 1 day,
+    and so on."""
     agents, ends, width = values.shape
     days = -(-ends // per_day)
     padded = np.zeros((agents, days * per_day, width), dtype=np.int64)

@@ -1,9 +1,8 @@
-"""Losses of a score's thirteen loss components (certainty.md §1). Intervals, steady score, changes and attribution all
-compute losses by the functions of this module.
+"""Losses of a score's thirteen loss components (certainty.md §1), for intervals, steady score, changes and attribution.
 
-The loss of the score, −ln(score), is the sum of the losses of its loss components. The points, 1 − score in total, are
-divided in proportion to these losses. This is the logarithmic mean Divisia index with a perfect score as its base (Ang
-2005, Energy Policy 33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
+The loss of the score, −ln(score), is their sum. The points, 1 − score in total, are divided in proportion to losses.
+This is the logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energy Policy 33, 867–871). The
+losses are computed in numpy because PostgreSQL 15 has no log1p.
 """
 
 from collections.abc import Mapping
@@ -96,12 +95,8 @@ def total_loss(parts: Mapping[str, Part], parameters: Parameters) -> Total:
 
 
 def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
-    """Compute the loss of each loss component. The losses sum to −ln(capacity_score) (certainty.md §1).
-
-    :param score: n published scores. An unmeasured component is neutral, but an unmeasured S is 0.
-    :returns: (n,) losses by loss component, each 0 or more, in natural logarithms. A loss is infinite if the component
-        alone makes the score 0.
-    """
+    """Return the loss of each loss component, 0 or more, which sum to −ln(capacity_score) (certainty.md §1). A loss is
+    infinite if the component alone makes the score 0."""
     k, x0 = parameters.norm_k, parameters.norm_x0
     found = {}
     with np.errstate(divide="ignore"):

@@ -26,7 +26,7 @@ Settings = Mapping[str, float]
 NAMED = {"change_component": COUNTED, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
 KEPT_BYTES = 300_000_000
-"""Largest size, in bytes, of the sums that are kept between the two passes over a block. Other sums are read again."""
+"""Largest size of the counts that are kept between the two passes over a block. Others are read again."""
 GAP_DAYS = 90
 """Days before the window with which its gaps are compared (certainty.md §4, "broken_chain")."""
 OF_WINDOWS = {
@@ -50,12 +50,10 @@ OF_SCORES = Numbers(
 
 
 def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Settings) -> str:
-    """Compute the rows of ``fct_score_certainty`` that the run rewrites.
+    """Compute the rows of ``fct_score_certainty`` that the run rewrites, and return the query that selects them.
 
     :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: names of relations. ``scores`` has the scores of the run, with the alias ``scores``.
-    :param settings: threshold and probabilities of the verdict.
-    :returns: the query that selects the computed rows.
     :raises StepError: a sum is null or has the wrong length, or the scores do not belong to the sums.
     """
     reader = Reader(connection, inputs, NUMBERS, KEPT_BYTES)
@@ -119,7 +117,7 @@ def _compute_rows(part: Batch, scores: Scores, fleet: effects.FleetValues, run: 
     n_open = scores.n_open_episodes[first]
     steps = effects.day_steps(counts, pairs, per_day)
     present = Present(
-        *pairs,
+        pairs,
         n_open=n_open,
         open_log_hours=np.where(n_open > 0, log_hours(scores.open_microseconds[first]), 0.0),
         effect=effects.design_effects(steps, fleet.correlation[pairs.as_of]),
@@ -180,8 +178,7 @@ def _of_steady_days(events: Events, scores: Scores, run: Run) -> Columns:
 
 
 def _chain_gap_z(counts: Counts, scores: Scores, run: Run) -> Floats:
-    """Return the excess of each window's gaps per trace over those of the ``GAP_DAYS`` days before, in standard
-    deviations."""
+    """Return the excess of each window's gaps per trace over those of ``GAP_DAYS`` before, in standard deviations."""
     days = np.array([window.window_days for window in run.windows])[scores.window]
     until, since = (scores.as_of - back * run.per_day for back in (days, days + GAP_DAYS))
     before = (

@@ -1,11 +1,8 @@
 """The steady score: the expected score of a window under the agent's present behaviour (certainty.md §4b).
 
-Each component is estimated by :mod:`change_points` from the sums of nested windows that end at the as-of. Windows of
-traces reach back ``TRACE_WINDOWS[-1]`` days, windows of episodes and deferrals ``EVENT_WINDOWS[-1]`` days, because
-events are rare. The losses of the components are added, and the loss beyond the fixed cost of R is taken as log-normal.
-Drift is not part of the steady score, because it describes a difference between two windows, not a lasting property.
-
-Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
+Each component is estimated by :mod:`change_points` from the sums of nested windows that end at the as-of. The losses of
+the components are added, and the loss beyond the fixed cost of R is taken as log-normal. Drift is not part of it, as it
+describes a difference between two windows. Sums are int64, so a result does not depend on where the arrays begin.
 """
 
 import math
@@ -45,9 +42,8 @@ LEAST_VARIANCE = 0.02
 """Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 %."""
 SPREAD = (1.0, 2.2)
 """Factors of the σ of the log-normal distribution of the loss: it is multiplied by SPREAD[0] + SPREAD[1] · y², where y
-is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the true
-score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14 days after a change (docs/measuring.md,
-"A year")."""
+is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the long
+run on 92 to 97 % of agent-days, and on 87 % or more in the 14 days after a change (docs/measuring.md, "A year")."""
 MOST_EPISODES = 12
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
 NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(5), (1.0, np.sqrt(2 * np.pi)), strict=True))
@@ -72,11 +68,8 @@ class LongRun(NamedTuple):
 def long_run(
     counts: Counts, events: Events, present: Present, window_days: tuple[int, ...], parameters: Parameters, per_day: int
 ) -> list[LongRun]:
-    """Estimate the steady score of each pair in ``present``, for each length of window in days (certainty.md §4b).
-
-    Counts reach back ``TRACE_WINDOWS[-1]`` days before each as-of, episodes that ended and deferrals whose outcome
-    became known ``EVENT_WINDOWS[-1]`` days.
-    """
+    """Estimate the steady score of each pair in ``present``, for each length of window in days (certainty.md §4b), from
+    counts of ``TRACE_WINDOWS[-1]`` and events of ``EVENT_WINDOWS[-1]`` days."""
     bad, trials, unmeasured = _rate_sums(counts, present, parameters, per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
     parts = {}
