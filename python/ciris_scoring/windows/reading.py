@@ -95,10 +95,10 @@ class Reader:
         self._written: dict[str, str] = {}
         self.run = read_run(self.session, inputs)
         # The planner assumes that agents, as-ofs and windows are independent. It would expect too few rows and choose
-        # slow nested loops.
+        # slow nested loops. On a cluster, Citus sends the whole text that contains "set local" to the workers.
+        self.session.execute("set local jit = off")
+        self.session.execute("set local enable_nestloop = off")
         self.session.execute("""
-            set local jit = off;
-            set local enable_nestloop = off;
             create temporary table ciris_rows (counts int8[], reals float8[]) on commit drop;
             create temporary table ciris_agents (agent_number int8, agent_id_hash text) on commit drop
             """)
