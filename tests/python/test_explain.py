@@ -155,10 +155,10 @@ def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
     marts.execute(REWRITTEN)
     after = causes()
     assert (
-        before["Latch"] == "Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (135 traces)."
+        before["Latch"] == "Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (135 traces of the window)."
     )
     assert after == before | {
-        "Latch": "Signs with a key that is unknown, revoked or expired (135 traces).",
+        "Latch": "Signs with a key that is unknown, revoked or expired (135 traces of the window).",
         "Mire": "Stuck in a fragile episode since 2026-06-09 09:04, 135 h.",
         "Bravo": "Deferrals were judged worth 0.600 on average (5 deferrals).",
     }

@@ -270,7 +270,7 @@ def _chain(fact: Row, untrusted: Row) -> str:
     if cause == "key":
         since = f", since {at(untrusted['first_at'])}" if untrusted else ""
         n = plural(fact["n_traces"] - round(fact["key_rate"] * fact["n_traces"]), "trace")
-        return f"Signs with a key that is unknown, revoked or expired{since} ({n})."
+        return f"Signs with a key that is unknown, revoked or expired{since} ({n} of the window)."
     if cause == "signature":
         return f"{_traces(fact, 1 - fact['signature_rate'], 'has', 'have')} no valid signature."
     if cause == "link":
