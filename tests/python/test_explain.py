@@ -155,7 +155,8 @@ def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
     marts.execute(REWRITTEN)
     after = causes()
     assert (
-        before["Latch"] == "Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (135 traces of the window)."
+        before["Latch"]
+        == "Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (135 traces of the window)."
     )
     assert after == before | {
         "Latch": "Signs with a key that is unknown, revoked or expired (135 traces of the window).",
