@@ -90,7 +90,7 @@ def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -
     tables = frozenset(name for name, place in MARTS.places.items() if place == place_of_table)
     relations = replace(MARTS, tables=tables)
     project = load_project(REPOSITORY, roles.database.profiles_dir)
-    with roles.database.connect() as owner, connect(project) as connection:
+    with roles.database.connect() as owner, connect(project) as connection, connection.transaction():
         owner.execute(f"create schema ciris_staging authorization {roles.scorer}")
         for place, (change, _) in cases:
             owner.execute(roles.filled(change, t=place))
