@@ -10,7 +10,7 @@
     An invocation that builds int_scoring_run begins a run. Any other continues the run of the row: a part (--select),
     dbt retry, or a process per model (CIRIS_RUN). -#}
 
-{#- What this invocation keeps: `checked` (whether the checks at its start were made), `run` (the row of the run) and
+{#- State of this invocation: `checked` (whether the checks at its start were made), `run` (the row of the run) and
     `source_types` (columns of the source tables), `nodes_of_run` (belongs_to_run by unique id). A dictionary in dbt's graph, because dbt has no other place that the
     macros of all nodes share. -#}
 {% macro kept() %}

@@ -22,7 +22,7 @@ from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import RunRecord
 
 Step = Callable[[psycopg.Connection, Relations], None]
-"""What a command does before or after the run, with a connection to the target."""
+"""Step of a command before or after the run, with a connection to the target."""
 
 
 def run(

@@ -1,4 +1,4 @@
-"""What a reader asks for: an agent, a window, an as-of, a permission. Every surface looks it up here, and says in the
+"""Requests of readers: an agent, a window, an as-of, a permission. Every surface looks it up here, and says in the
 same words that it does not exist.
 
 Pages and reports show an agent as its name at the as-of and the beginning of its hash, for example "Link (4107c26f)".
@@ -206,8 +206,8 @@ TITLES = {
 
 
 class NotThere(InputError):
-    """What was asked for does not exist, or is ambiguous. The terminal prints message and hint, a page also lists links
-    to what exists, and the API returns a problem document."""
+    """The requested thing does not exist, or the request is ambiguous. The terminal prints message and hint, a page
+    also lists links to what exists, and the API returns a problem document."""
 
     def __init__(
         self,

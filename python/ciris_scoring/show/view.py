@@ -56,7 +56,7 @@ MEMBERS: Mapping[str, str] = {
     "n_costly_traces": "Number of traces that lowered a component that lost points.",
     "name": "Kind of the alert, or name of the red flag.",
     "newest_trace_at": "Last trace; null if it is not before the as-of.",
-    "news": "What has changed since the as-of before, in words.",
+    "news": "Changes since the as-of before, in words.",
     "other_windows": "Alerts and red flags that are raised only in another window.",
     "parameters": "All parameters.",
     "permission": "Name of the permission that the verdict is about; null if none has this threshold and window.",
@@ -87,7 +87,7 @@ MEMBERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a reader asks for: the permission, which has threshold and window, and the as-of of the fleet."""
+    """Request of a reader: the permission, which has threshold and window, and the as-of of the fleet."""
 
     permission: Permission
     as_of: datetime | None

@@ -1,4 +1,4 @@
-"""What all pages share: the data of the layout, and pages that only have a message."""
+"""Data of the layout that all pages share, and pages that only have a message."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
