@@ -192,7 +192,7 @@ def test_nothing_is_written_after_a_failed_hook_of_another_package(consumer, mon
 
 @pytest.mark.slow
 def test_message_of_a_failed_hook_says_whether_the_run_published(consumer, monkeypatch):
-    """The hooks fail before those of ciris_scoring, which write the log (docs/package.md, "Hooks of other packages")."""
+    """The hooks fail before those of ciris_scoring, which write the log (docs/package.md)."""
     log = "select outcome, published_at is not null from intermediate.int_runs order by started_at desc"
     before = consumer.database.execute(log)
 
