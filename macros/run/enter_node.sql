@@ -10,9 +10,9 @@
     An invocation that builds int_scoring_run begins a run. Any other continues the run of the row: a part (--select),
     dbt retry, or a process per model (CIRIS_RUN). -#}
 
-{#- State of this invocation: `checked` (whether the checks at its start were made), `run` (the row of the run) and
-    `source_types` (columns of the source tables), `nodes_of_run` (belongs_to_run by unique id). A dictionary in dbt's graph, because dbt has no other place that the
-    macros of all nodes share. -#}
+{#- State of this invocation: `checked` (whether the checks at its start were made), `run` (the row of the run),
+    `source_types` (columns of the source tables) and `nodes_of_run` (belongs_to_run by unique id). A dictionary in dbt's
+    graph, because dbt has no other place that the macros of all nodes share. -#}
 {% macro kept() %}
   {%- if graph.get('ciris_scoring', {}).get('invocation_id') != invocation_id -%}
     {%- do graph.update({'ciris_scoring': {'invocation_id': invocation_id}}) -%}
@@ -57,7 +57,7 @@
 {% endmacro %}
 
 {#- Pre-hook of every node that writes: begins its transaction, and enters the node in the run. The transaction begins
-    anew, because the first query of a transaction fixes its isolation level. -#}
+    again, because the first query of a transaction fixes its isolation level. -#}
 {% macro enter_node() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- if flags.WHICH == 'clone' -%}

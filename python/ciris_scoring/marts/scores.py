@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.causes import causes
-from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.marts import Kind, Marts
 from ciris_scoring.marts.score import Score, day
 from ciris_scoring.names import NON_EXEMPT_ACTIONS
 
@@ -338,22 +338,28 @@ def non_exempt_traces(marts: Marts, agents: Sequence[str], as_of: datetime, wind
     return {row["agent_id_hash"]: row["n"] for row in found}
 
 
-def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Component]:
-    """Read the components of agents' scores at an as-of."""
+def _of_agents(
+    marts: Marts, kind: type[Kind], mart: str, order: str, agents: Sequence[str], as_of: datetime, window_days: int
+) -> list[Kind]:
+    """Read the rows of a mart at an as-of, by agent and then in an order."""
     return marts.rows(
-        Component,
-        """
-        select {columns}
-        from {fct_factor_components}
+        kind,
+        f"""
+        select {{columns}}
+        from {{{mart}}}
         where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by
-            agent_id_hash collate "C", array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor),
-            component collate "C"
+        order by agent_id_hash collate "C", {order}
         """,
         agents=list(agents),
         as_of=as_of,
         window_days=window_days,
     )
+
+
+def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Component]:
+    """Read the components of agents' scores at an as-of."""
+    order = "array_position(array['C', 'I_int', 'R', 'I_inc', 'S'], factor), component collate \"C\""
+    return _of_agents(marts, Component, "fct_factor_components", order, agents, as_of, window_days)
 
 
 def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[ComponentLoss]:
@@ -376,32 +382,11 @@ def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_day
 
 def comparisons(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Comparison]:
     """Read the comparisons of agents' scores with earlier ones, for each agent the earliest first."""
-    return marts.rows(
-        Comparison,
-        """
-        select {columns}
-        from {fct_score_comparisons}
-        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by agent_id_hash collate "C", compared_as_of, compared_with desc
-        """,
-        agents=list(agents),
-        as_of=as_of,
-        window_days=window_days,
-    )
+    order = "compared_as_of, compared_with desc"
+    return _of_agents(marts, Comparison, "fct_score_comparisons", order, agents, as_of, window_days)
 
 
 def changes(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[ComponentChange]:
     """Read by how many points each loss component changed agents' scores, for each agent and comparison the greatest
     fall first."""
-    return marts.rows(
-        ComponentChange,
-        """
-        select {columns}
-        from {fct_score_changes}
-        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
-        order by agent_id_hash collate "C", rank
-        """,
-        agents=list(agents),
-        as_of=as_of,
-        window_days=window_days,
-    )
+    return _of_agents(marts, ComponentChange, "fct_score_changes", "rank", agents, as_of, window_days)
