@@ -11,6 +11,21 @@
     and 6); arrays over fields follow red_flag_fields (certainty.md §5). Grain and key: agent and period with a
     counted trace. Only score_triples may be null. -#}
 {%- set fields, bins = constant('red_flag_fields'), constant('score_bins', 0) -%}
+{#- Counts of traces that have a flag of int_trace_checks. -#}
+{%- set flags = {
+  'n_identity_changes': 'is_identity_change',
+  'n_overridden': 'is_overridden',
+  'n_conscience_failed': 'is_conscience_failed',
+  'n_signature_verified': 'is_signature_verified',
+  'n_key_registered': 'is_key_registered',
+  'n_link_valid': 'is_link_valid',
+  'n_chain_valid': 'is_chain_valid',
+  'n_chain_gaps': 'is_chain_gap',
+  'n_chain_rewinds': 'is_chain_rewind',
+  'n_chain_duplicates': 'is_chain_duplicate',
+  'n_replay_sampled': 'is_replay_sampled',
+  'n_unsafe': 'is_unsafe',
+} -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with checks as (
 
@@ -18,21 +33,12 @@ with checks as (
         agent_id_hash,
         period_start,
         traced_at,
-        is_identity_change,
-        is_overridden,
-        is_conscience_failed,
-        is_signature_verified,
-        is_key_registered,
-        is_link_valid,
-        is_chain_valid,
-        is_chain_gap,
-        is_chain_rewind,
-        is_chain_duplicate,
+        {% for flag in flags.values() %}
+        {{ flag }},
+        {% endfor %}
         case when is_chain_gap then {{ missing_numbers('audit_sequence_number', 'previous_audit_sequence_number') }} end
         as n_missing_numbers,
         n_fields_present,
-        is_replay_sampled,
-        is_unsafe,
         action_success,
         csdma_plausibility_score as confidence,
         {% for metric in constant('drift_metrics') %}
@@ -59,20 +65,11 @@ trace_sums as (
         min(traced_at) as first_traced_at,
         max(traced_at) as last_traced_at,
         count(*)::integer as n_traces,
-        count(*) filter (where is_identity_change)::integer as n_identity_changes,
-        count(*) filter (where is_overridden)::integer as n_overridden,
-        count(*) filter (where is_conscience_failed)::integer as n_conscience_failed,
-        count(*) filter (where is_signature_verified)::integer as n_signature_verified,
-        count(*) filter (where is_key_registered)::integer as n_key_registered,
-        count(*) filter (where is_link_valid)::integer as n_link_valid,
-        count(*) filter (where is_chain_valid)::integer as n_chain_valid,
-        count(*) filter (where is_chain_gap)::integer as n_chain_gaps,
-        count(*) filter (where is_chain_rewind)::integer as n_chain_rewinds,
-        count(*) filter (where is_chain_duplicate)::integer as n_chain_duplicates,
+        {% for count, flag in flags.items() %}
+        count(*) filter (where {{ flag }})::integer as {{ count }},
+        {% endfor %}
         coalesce(sum(n_missing_numbers), 0)::bigint as n_missing_numbers,
         sum(n_fields_present)::bigint as n_fields_present,
-        count(*) filter (where is_replay_sampled)::integer as n_replay_sampled,
-        count(*) filter (where is_unsafe)::integer as n_unsafe,
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
         count(*) filter (where is_repeated_decision)::integer as n_repeated_decisions,
@@ -210,21 +207,12 @@ select
     trace_sums.first_traced_at,
     trace_sums.last_traced_at,
     trace_sums.n_traces,
-    trace_sums.n_identity_changes,
-    trace_sums.n_overridden,
-    trace_sums.n_conscience_failed,
-    trace_sums.n_signature_verified,
-    trace_sums.n_key_registered,
-    trace_sums.n_link_valid,
-    trace_sums.n_chain_valid,
-    trace_sums.n_chain_gaps,
-    trace_sums.n_chain_rewinds,
-    trace_sums.n_chain_duplicates,
+    {% for count in flags %}
+    trace_sums.{{ count }},
+    {% endfor %}
     trace_sums.n_missing_numbers,
     trace_sums.n_fields_present,
-    trace_sums.n_replay_sampled,
     coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
-    trace_sums.n_unsafe,
     coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
     coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
     coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,

@@ -22,8 +22,10 @@ class Component:
     has_interval: bool
     bad_events: str | None
     trials: str | None
+    lowered_by: str | None
     component_words: str | None
     loss_words: str | None
+    trace_words: str | None
     lens_name: str | None
 
 

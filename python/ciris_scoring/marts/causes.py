@@ -218,7 +218,10 @@ def _sentence(fact: Row, event: Row | None) -> str:
     if fact["points_lost"] < LARGE:
         name = CHAIN_CAUSES[fact["chain"]] if component == "i_chain" else LOSS_WORDS[component]
         return f"{begun}No large loss; most by {name}, {decimals.score(fact['points_lost'])}."
-    return begun + SENTENCES[component](fact, event or {})
+    if component in SENTENCES:
+        return begun + SENTENCES[component](fact, event or {})
+    words, n = LOSS_WORDS[component], fact["n_traces"]
+    return f"{begun}{words[0].upper()}{words[1:]} in {round(fact[component] * n):,} of {plural(n, 'trace')}."
 
 
 def _shared(fact: Row, event: Row | None, chain: str | None) -> str:
@@ -340,7 +343,6 @@ SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "mttr_hours": _slow_recovery,
     "rho_regression": _relapses,
     "ece": lambda fact, _: f"Its confidence differs from its success by {decimals.score(fact['ece'])} on average.",
-    "u_unsafe": lambda fact, _: f"{_traces(fact, fact['u_unsafe'], 'acted', 'acted')} unsafely.",
     "q_deferral": _deferrals,
     "s_score": lambda fact, _: (
         f"{round(100 * (1 - fact['sigma'] / fact['sigma_max']))} % of "
@@ -349,7 +351,8 @@ SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
         else "No coherence check is recorded."
     ),
 }
-"""Sentence about each loss component, from the row of the score and the events of the agent."""
+"""Sentences about loss components, from the row of the score and the events of the agent. Each other component is the
+share of traces with an event."""
 EVENTS_OF = {
     "mttr_hours": LONGEST_EPISODES,
     "rho_regression": LONGEST_EPISODES,

@@ -1,5 +1,5 @@
-"""Find the traces that lowered a component of a score, and by how much. All rules are in one table, `RULES`. The
-component q_deferral is computed from deferrals instead of traces."""
+"""Find the traces that lowered a component of a score, and by how much. The rules are in
+``seeds/components.csv``. The component q_deferral is computed from deferrals instead of traces."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ciris_scoring.kinds.components import COMPONENT_ROWS
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import UNKNOWN_MODE
 
@@ -21,31 +22,22 @@ class Rule(NamedTuple):
     amount: str
     """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. The amount is
     0 or less if the trace does not lower it."""
-    unit: str
-    """Unit of the amount."""
     words: str
     """Short description of the trace, for example "renamed"."""
-    of_episodes: bool = False
-    """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
 
 
 # The mean of a rule's amounts over traces, episodes or recoveries is the component, or 1 minus the component if a
 # higher value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
 # (scoring.md §4 and §7).
 RULES: Mapping[str, Rule] = {
-    "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
-    "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),
-    "i_chain": Rule("(not is_chain_valid)::integer", "traces", "chain"),
-    "i_coverage": Rule("10 - n_fields_present", "missing fields", "fields missing"),
-    "i_replay": Rule("(is_replay_sampled and is_replayable is false)::integer", "traces", "not replayable"),
-    "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
-    "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
-    "mttr_hours": Rule("hours", "hours the episode lasted, up to now if still open", "a fragile episode began", True),
-    # The amount is 1 for an episode if the agent recovered from its failure mode earlier in the window, else 0.
-    "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
+    one.component: Rule(one.lowered_by, one.trace_words) for one in COMPONENT_ROWS if one.lowered_by and one.trace_words
 }
 """Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule. A key is
 the argument `loss_component` of the functions of this module."""
+OF_EPISODES = ("mttr_hours", "rho_regression")
+"""Components that fragile episodes lower. The evidence of an episode is the trace that began it."""
+UNITS = {"i_coverage": "missing fields", "mttr_hours": "hours the episode lasted, up to now if still open"}
+"""Unit of the amounts, if it is not traces."""
 
 _TRACE = """
     trace_check_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
@@ -79,7 +71,10 @@ def episodes(agents: str = "agent_id_hash = %(agent_id_hash)s") -> str:
         episodes as (
             select
                 agent_id_hash, {_TRACE}, failure_mode, recovered_at,
-                lag(recovered_at) over (partition by agent_id_hash, failure_mode {in_order}) as mode_recovered_before,
+                coalesce(
+                    lag(recovered_at) over (partition by agent_id_hash, failure_mode {in_order}) >= %(window_start)s,
+                    false
+                ) as is_relapse,
                 case
                     when recovered_at is null or recovered_at >= %(window_start)s
                         then (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::float8
@@ -100,7 +95,7 @@ def lowered(loss_components: Iterable[str] = RULES) -> str:
         ", ".join(
             f"('{loss_component}', ({RULES[loss_component].amount})::double precision)"
             for loss_component in loss_components
-            if RULES[loss_component].of_episodes is is_of_episodes
+            if (loss_component in OF_EPISODES) is is_of_episodes
         )
         for is_of_episodes in (False, True)
     )
@@ -161,7 +156,7 @@ class Trace:
     traced_at: datetime
     loss_component: str
     lowered_by: float
-    """Amount by which the trace lowered the component, in the unit of `Rule.unit`."""
+    """Amount by which the trace lowered the component, in the unit of `UNITS`."""
     agent_name: str | None
     previous_agent_name: str | None
     selected_action: str | None

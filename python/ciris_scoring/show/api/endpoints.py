@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.errors import InputError
 from ciris_scoring.kinds.components import COMPONENT_ROWS
-from ciris_scoring.marts.evidence import DEFERRALS, RULES, judged_deferrals, read_evidence
+from ciris_scoring.marts.evidence import DEFERRALS, RULES, UNITS, judged_deferrals, read_evidence
 from ciris_scoring.marts.history import histories
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.reference import FACTOR_WORDS
@@ -653,7 +653,7 @@ async def evidence(
             "as_of": score.as_of,
             "window_start": score.window_start,
             "component": component,
-            "lowered_by_unit": "deferrals" if is_deferral else RULES[component].unit,
+            "lowered_by_unit": "deferrals" if is_deferral else UNITS.get(component, "traces"),
             "traces": [view.of_trace(one) for one in traces[:most]],
             "deferrals": list(map(asdict, deferrals)),
             "next": _next(asked.request, after=traces[most - 1].key) if len(traces) > most else None,
