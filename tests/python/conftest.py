@@ -18,6 +18,7 @@ import pytest
 from dbt.adapters.postgres.connections import PostgresCredentials
 from dbt_common.tests import enable_test_caching
 
+from ciris_scoring.database.project import Project, load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 
@@ -255,13 +256,9 @@ def restored(small_fleet: Database, saved_fleet: str) -> Database:
 
 
 @pytest.fixture(scope="module")
-def served(scored_sample: Database) -> Iterator[Any]:
-    """Connection pool of an API server for the scored sample."""
-    from ciris_scoring.database.project import load_project
-    from serving import opened
-
-    with opened(load_project(REPOSITORY, scored_sample.profiles_dir)) as database:
-        yield database
+def sample_project(scored_sample: Database) -> Project:
+    """The project whose target is the scored sample."""
+    return load_project(REPOSITORY, scored_sample.profiles_dir)
 
 
 @contextmanager

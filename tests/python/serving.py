@@ -67,17 +67,10 @@ def explanation(connection: psycopg.Connection, agent: str, *asked: Any, since: 
     return view.explanation(marts, *view.choose_agent(marts, agent, *asked), since)
 
 
-@contextlib.contextmanager
-def opened(project: Project, connections: int = 2, statement_timeout: float = 15) -> Iterator[Database]:
-    database = Database(project, connections, statement_timeout)
-    database.open()
-    with contextlib.closing(database):
-        yield database
-
-
-def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
-    """Return a test client of the API of a database."""
-    return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
+def asking(project: Project, settings: Settings | None = None, **options: Any) -> TestClient:
+    """Return a test client of the API of a project."""
+    app = create_app(Database(project), settings or Settings())
+    return TestClient(app, base_url="http://localhost", **options)
 
 
 def problem(answer: Response, status: int, kind: str = "") -> dict[str, Any]:

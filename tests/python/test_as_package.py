@@ -24,7 +24,7 @@ from command_line import at
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
-from serving import SCORING, asking, opened
+from serving import SCORING, asking
 from test_bad_input import marts as fingerprints
 
 FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
@@ -127,7 +127,7 @@ def test_views_survive_runs(consumer):
 
 @pytest.mark.slow
 def test_api_serves_marts_of_the_root_project(consumer):
-    with opened(consumer.load()) as served, asking(served) as client:
+    with asking(consumer.load()) as client:
         fleet = client.get(f"{SCORING}/capacity/fleet")
         page = client.get("/")
     assert fleet.status_code == 200 and fleet.json()["agents"]

@@ -28,7 +28,7 @@ from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from other_roles import Roles, two_roles
 from pipeline import RUN_TIMES, load_rows, score
-from serving import SCORING, asking, opened
+from serving import SCORING, asking
 from signed_batches import MIDDLE, Agent, batch
 from test_bad_input import dbt, marts
 from test_load import write, write_keys
@@ -235,10 +235,9 @@ def test_every_command_succeeds_in_a_hostile_database(hostile: Roles, tmp_path: 
         " = ' handleractiontype.' || lower(regexp_replace(selected_action, '^.*[.]', '') collate \"C\")"
     )
     succeeded(command(database, "audit", tmp_path, "--keys", keys, *loaded))
-    with opened(load_project(REPOSITORY, database.profiles_dir)) as served:
-        client = asking(served)
-        assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
-        assert client.get("/").status_code == 200
+    client = asking(load_project(REPOSITORY, database.profiles_dir))
+    assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
+    assert client.get("/").status_code == 200
 
 
 def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> None:

@@ -1,6 +1,7 @@
 """Test of the example for nginx, which limits the requests and connections of each address. It needs nginx."""
 
 import contextlib
+import gzip
 import http.client
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ciris_scoring.database.project import Project
 from ciris_scoring.show.api.app import create_app
 from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.api.settings import Settings
@@ -24,13 +26,13 @@ EXAMPLE = REPOSITORY / "examples/nginx/ciris-scoring.conf"
 
 
 @pytest.fixture
-def proxy(served: ServedDatabase, tmp_path: Path) -> Iterator[int]:
+def proxy(sample_project: Project, tmp_path: Path) -> Iterator[int]:
     """Port of nginx with the example, but without TLS, before a server with a key. Headers may take 1 s."""
     if NGINX is None:
         pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with running(create_app(served, Settings(key=KEY, local_names_only=False))) as behind:
+    with running(create_app(ServedDatabase(sample_project), Settings(key=KEY, local_names_only=False))) as behind:
         example = re.sub(r"ssl_certificate.*", "", EXAMPLE.read_text())
         for ours, theirs in (
             ("443 ssl", f"127.0.0.1:{port}"),
@@ -72,6 +74,16 @@ def test_a_flood_of_one_client_does_not_stop_others(proxy):
     assert set(statuses) == {200, 429} and statuses[0] == 200, "probes need no key"
     assert status_of(proxy, "127.0.0.2", "/") == 200
     assert status_of(proxy, "127.0.0.2", "/", key="wrong") == 401
+
+
+def test_answers_are_compressed(proxy):
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", proxy, 10)) as connection:
+        headers = {"X-API-Key": KEY, "Accept-Encoding": "gzip"}
+        for path in ("/", "/api/v1/scoring/capacity/fleet", "/api/v1/scoring/capacity/fleet?format=csv"):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip"), path
+            assert b"Link" in gzip.decompress(answer.read())
 
 
 def test_a_request_that_never_ends_is_disconnected(proxy):

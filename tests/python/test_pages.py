@@ -26,6 +26,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import command_line
+from ciris_scoring.database.project import Project
 from ciris_scoring.database.run_lock import run_lock
 from ciris_scoring.database.terminal import fitted
 from ciris_scoring.errors import CirisError, InputError
@@ -41,7 +42,6 @@ from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.names import FACTORS
 from ciris_scoring.numbers_as_text import cut
 from ciris_scoring.show import report, view, words
-from ciris_scoring.show.api.database import Database as ServedDatabase
 from ciris_scoring.show.formats import table_text
 from ciris_scoring.show.pages import charts, other
 from ciris_scoring.show.pages.agent import EVIDENCE_ON_A_PAGE, agent_page, evidence_page
@@ -70,8 +70,8 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def client(served: ServedDatabase) -> Iterator[TestClient]:
-    with asking(served) as client:
+def client(sample_project: Project) -> Iterator[TestClient]:
+    with asking(sample_project) as client:
         client.headers["accept"] = "text/html"
         yield client
 

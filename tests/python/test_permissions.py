@@ -13,17 +13,14 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.show.api.settings import Settings
 from command_line import command, refused
 from conftest import REPOSITORY, Database
-from serving import SCORING, asking, opened, problem, reader
+from serving import SCORING, asking, problem, reader
 
 TOOL_USE, AUTONOMY = ("Tool use", 0.6, 7), ("Autonomy", 0.85, 30)
 
 
 @pytest.fixture
 def client(sample_copy: Database) -> Iterator[TestClient]:
-    with (
-        opened(load_project(REPOSITORY, sample_copy.profiles_dir)) as served,
-        asking(served, Settings(version_seconds=0)) as client,
-    ):
+    with asking(load_project(REPOSITORY, sample_copy.profiles_dir), Settings(version_seconds=0)) as client:
         yield client
 
 
@@ -142,7 +139,7 @@ def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_co
         assert f"no right to read {SCHEMA}.permissions" in error
         assert f"grant select on {SCHEMA}.permissions" in hint
         project = load_project(REPOSITORY, onlooker.profiles_dir)
-        with opened(project) as served, asking(served, Settings(version_seconds=0)) as client:
+        with asking(project, Settings(version_seconds=0)) as client:
             refusal = problem(client.get(f"{SCORING}/capacity/fleet"), 403, "no-right")
             assert f"no right to read {SCHEMA}.permissions" in refusal["detail"]
             assert f"grant select on {SCHEMA}.permissions" in caplog.text

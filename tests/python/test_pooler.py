@@ -17,10 +17,10 @@ import pytest
 from ciris_scoring.database.connection import SEARCH_PATH
 from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import Server, write_profile
+from ciris_scoring.show.api.database import Database as ServedDatabase
 from command_line import command, succeeded
 from conftest import REPOSITORY, Database
 from pipeline import RUN_TIMES, wait_until
-from serving import opened
 from test_bad_input import dbt, marts, run
 
 NEWEST = "2026-06-15T00:00:00Z"
@@ -88,10 +88,9 @@ def test_commands_work_through_a_pooler_that_shares_sessions(small_fleet: Databa
         succeeded(run(behind, as_of=NEWEST))
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert plain.succeeded, plain.said
-        with opened(load_project(REPOSITORY, behind.profiles_dir)) as api:
-            shown = "select current_setting('transaction_read_only'), current_setting('search_path')"
-            for _ in range(8):  # psycopg would prepare a statement after five executions
-                assert api.read(lambda connection: connection.execute(shown).fetchone()) == ("on", SEARCH_PATH)
+        api = ServedDatabase(load_project(REPOSITORY, behind.profiles_dir))
+        shown = "select current_setting('transaction_read_only'), current_setting('search_path')"
+        assert api.read(lambda connection: connection.execute(shown).fetchone()) == ("on", SEARCH_PATH)
         succeeded(command(behind, "report", "--output", tmp_path / "report.html"))
         succeeded(command(behind, "check"))
         with psycopg.connect(behind.conninfo, autocommit=True, prepare_threshold=None) as other:

@@ -32,7 +32,7 @@ from pipeline import (
     table_differences,
 )
 from reference import record
-from serving import SCORING, asking, opened
+from serving import SCORING, asking
 
 REFRESHED = "refreshed"
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat(), "ciris_scoring_parameters": {"silent_forget_days": 21}}
@@ -202,7 +202,7 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
         *(None, 0.0, "withhold"),
     )
     assert told["loss_components"] and told["explained_as_of"] == told["last_score"]["as_of"]
-    with opened(project) as served, asking(served) as client:
+    with asking(project) as client:
         answer = client.get(f"{SCORING}/capacity/fleet").json()
         [found] = [one for one in answer["agents"] if one["agent_id_hash"] == agent]
         assert (found["score_status"], found["composite_score"], found["verdict"]) == ("no_traces", None, "suspend")

@@ -599,20 +599,12 @@ def audit(
     metavar="ORIGIN",
     help="Let pages of this origin read answers in a browser (CORS); may be repeated.",
 )
-@click.option(
-    "--cache-mb",
-    type=click.IntRange(min=0),
-    default=64,
-    show_default=True,
-    help="Size of the cache of answers in megabytes.",
-)
 @database_options
 def serve(
     host: str,
     port: int,
     no_auth: bool,
     origins: tuple[str, ...],
-    cache_mb: int,
     place: Place,
 ) -> None:
     """Serve the published scores as web pages and over HTTP.
@@ -633,7 +625,7 @@ def serve(
         from ciris_scoring.show.api.app import serve as serve_scores
         from ciris_scoring.show.api.settings import settings_of
 
-    settings = settings_of(host, port, no_auth, origins, cache_mb)
+    settings = settings_of(host, port, no_auth, origins)
     place.cli_vars()  # refuse invalid variables before --embedded starts PostgreSQL
     serve_scores(place.published(), settings)
 

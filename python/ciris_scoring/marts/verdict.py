@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 from psycopg import sql
 
@@ -14,7 +14,6 @@ from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database.connection import has_right, table_exists
 from ciris_scoring.database.terminal import inside_sentence, plural
 from ciris_scoring.errors import DatabaseError, NoRight, shown
-from ciris_scoring.kinds import ALERTS, FLAGS
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.reference import windows
 from ciris_scoring.marts.score import Raised, Score, at
@@ -22,14 +21,6 @@ from ciris_scoring.marts.score import Raised, Score, at
 VerdictName = Literal["suspend", "withhold", "review", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
-if TYPE_CHECKING:
-    # Names that the API accepts: kinds of alerts, names of red flags, and names of alerts or red flags.
-    AlertKind: TypeAlias = str
-    RedFlagName: TypeAlias = str
-    RaisedName: TypeAlias = str
-else:
-    AlertKind, RedFlagName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
-    RaisedName = Literal[AlertKind, RedFlagName]
 HIGH_FRAGILITY = "high_fragility"
 """Category beside which nothing is granted."""
 AS_OFS = 400

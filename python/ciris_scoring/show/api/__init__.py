@@ -1,5 +1,5 @@
 """HTTP server for the scores: `ciris-scoring serve`.
 
-This package needs the extra `api` (FastAPI, uvicorn, psycopg-pool). Only the command `serve` imports it. All data is
+This package needs the extra `api` (FastAPI, uvicorn). Only the command `serve` imports it. All data is
 read from the marts through ciris_scoring.marts.
 """

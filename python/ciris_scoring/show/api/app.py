@@ -9,7 +9,6 @@ from base64 import b64decode
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import quote
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request
@@ -19,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.database.project import Project
@@ -60,25 +59,15 @@ class SecurityHeaders:
         return await self.app(scope, receive, send)
 
 
-class PlainRequests:
-    """Normalizes requests: HEAD becomes GET without a body, and a slash at the end of a path is removed."""
+class Head:
+    """Answers HEAD like GET, without a body."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        if scope["path"].endswith("/") and len(scope["path"]) > 1:
-            if not scope["path"].startswith("/api/"):
-                # The relative links of a page work only if its path has no slash at the end, so redirect the browser.
-                page = scope["path"].rstrip("/").rpartition("/")[2]
-                query = scope["query_string"].decode("latin-1")
-                address = f"../{quote(page)}{'?' * bool(query)}{query}"
-                return await RedirectResponse(address, 307)(scope, receive, send)
-            scope = {**scope, "path": scope["path"].rstrip("/"), "raw_path": scope["raw_path"].rstrip(b"/")}
-        if scope["method"] != "HEAD":
+        if scope["type"] != "http" or scope["method"] != "HEAD":
             return await self.app(scope, receive, send)
 
         async def send_without_body(message: Message) -> None:
@@ -183,11 +172,11 @@ TAGS = [
 
 
 def create_app(database: Database, settings: Settings) -> FastAPI:
-    """Create the application for an open database, which the caller closes."""
+    """Create the application for a database."""
     answers = Answers(database, settings)
     registry = CollectorRegistry()
     middleware = [
-        Middleware(PlainRequests),
+        Middleware(Head),
         Middleware(metrics.Counted, registry=registry),
         Middleware(SecurityHeaders),
     ]
@@ -308,16 +297,13 @@ def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
 def serve(project: Project, settings: Settings) -> None:
     """Serve the scores of a project until the process is told to stop."""
     with listen(settings.host, settings.port) as listening:
-        database = Database(project, settings.connections, settings.statement_timeout)
-        database.open()
-        with contextlib.closing(database):
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            guarded = "an API key is required" if settings.key is not None else "no API key is required"
-            address = f"http://{host}:{listening.getsockname()[1]}"
-            # After Ctrl-C, uvicorn stops the server and then raises KeyboardInterrupt.
-            with contextlib.suppress(KeyboardInterrupt):
-                say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
-                server(create_app(database, settings)).run(sockets=[listening])
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        guarded = "an API key is required" if settings.key is not None else "no API key is required"
+        address = f"http://{host}:{listening.getsockname()[1]}"
+        # After Ctrl-C, uvicorn stops the server and then raises KeyboardInterrupt.
+        with contextlib.suppress(KeyboardInterrupt):
+            say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
+            server(create_app(Database(project), settings)).run(sockets=[listening])
 
 
 def server(app: FastAPI) -> uvicorn.Server:

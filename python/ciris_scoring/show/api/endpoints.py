@@ -23,11 +23,10 @@ from ciris_scoring.marts.runs import Publication, read_publication
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.scores import components, non_exempt_traces
 from ciris_scoring.marts.scores import scores as read_scores
-from ciris_scoring.marts.verdict import AlertKind, RaisedName, VerdictName, verdict
 from ciris_scoring.names import EXEMPT_ACTIONS, FACTORS, NON_EXEMPT_ACTIONS
 from ciris_scoring.show import view
 from ciris_scoring.show.api import models
-from ciris_scoring.show.api.database import CSV, JSON, Answers, preferred
+from ciris_scoring.show.api.database import CSV, JSON, Answers
 from ciris_scoring.show.api.models import described, problems
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 from ciris_scoring.show.formats import json_text, table_text, time_text
@@ -110,10 +109,7 @@ AskedPermission = Annotated[
         max_length=200,
     ),
 ]
-Format = Annotated[
-    Literal["json", "csv"] | None,
-    Query(alias="format", description="Format of the answer. By default the header `Accept` decides."),
-]
+Format = Annotated[Literal["json", "csv"], Query(alias="format", description="Format of the answer.")]
 
 
 async def _answers(request: Request) -> Answers:
@@ -122,14 +118,6 @@ async def _answers(request: Request) -> Answers:
 
 
 TheAnswers = Annotated[Answers, Depends(_answers)]
-
-
-async def acceptable(request: Request) -> None:
-    """Refuse requests whose Accept header does not name a media type of the answer."""
-    offered = list(request.scope["route"].responses[200]["content"])
-    accept = request.headers.get("accept")
-    if request.query_params.get("format") is None and preferred(accept, offered) is None:
-        raise Problem("not-acceptable", f"The answer can be {' or '.join(offered)}.", allowed=offered)
 
 
 async def known_parameters(request: Request) -> None:
@@ -211,10 +199,6 @@ class Asked:
         return await self.answers.answer(
             self.request, self.publication, lambda marts: json_text(build(marts), indent=None)
         )
-
-    def is_csv(self, form: str | None) -> bool:
-        """Return whether the answer is CSV: by the parameter `format` or, without it, by the header `Accept`."""
-        return form == "csv" if form else preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
 
     async def table(self, build: Callable[[Marts], Sequence[Document]]) -> Response:
         """Return the rows that `build` creates as CSV, from the cache if possible."""
@@ -314,12 +298,6 @@ def explained(document: Document) -> Document:
 async def fleet(
     asked: TheAsked,
     page: ThePage,
-    category: Annotated[models.Category | None, Query(description="Return only agents of this category.")] = None,
-    status: Annotated[models.Status | None, Query(description="Return only agents with this status.")] = None,
-    verdict_name: Annotated[
-        VerdictName | None, Query(alias="verdict", description="Return only agents with this verdict.")
-    ] = None,
-    raised: Annotated[RaisedName | None, Query(description="Return only agents with this alert or red flag.")] = None,
     threshold: AskedThreshold = None,
     permission: AskedPermission = None,
     sort: Annotated[
@@ -329,7 +307,7 @@ async def fleet(
             "page, which begins with the agents that need attention most."
         ),
     ] = "-composite_score",
-    form: Format = None,
+    form: Format = "json",
 ) -> Response:
     """The document of the fleet at an as-of.
 
@@ -337,44 +315,27 @@ async def fleet(
     agents without a score. `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
     """
 
-    def fits(score: Score, threshold: float | None) -> bool:
-        return (
-            (score.capacity_score is not None or score.is_silent)
-            and category in (None, score.category)
-            and status in (None, score.score_status)
-            and (verdict_name is None or verdict(score, threshold).verdict == verdict_name)
-            and (raised is None or any(one.name == raised for one in score.raised))
-        )
-
     def found(marts: Marts) -> tuple[Chosen, list[Score], list[Score]]:
-        """Return what is asked for, all scores, and those that the filters fit, in the requested order."""
+        """Return what is asked for, all scores, and those that `agents` lists, in the requested order."""
         chosen = asked.chosen(marts, threshold, permission)
         scores = view.fleet_scores(marts, chosen)
-        fitting = [score for score in scores if fits(score, chosen.permission.threshold)]
+        listed = [score for score in scores if score.capacity_score is not None or score.is_silent]
         if by := ORDERS.get(sort.removeprefix("-")):
-            fitting.sort(key=lambda score: score.agent_id_hash)
-            fitting.sort(key=by, reverse=sort.startswith("-"))
+            listed.sort(key=lambda score: score.agent_id_hash)
+            listed.sort(key=by, reverse=sort.startswith("-"))
         elif sort.startswith("-"):
-            fitting.reverse()
-        return chosen, scores, fitting
+            listed.reverse()
+        return chosen, scores, listed
 
     def build(marts: Marts) -> Document:
-        chosen, scores, fitting = found(marts)
-        document = view.fleet_document(marts, chosen, scores, page.of(fitting), days=DEFAULT_DAYS)
-        having = {score.agent_id_hash: score for score in scores}
-        unscored = [
-            one
-            for one in document["unscored"]
-            if category is None
-            and status in (None, one["score_status"])
-            and _unscored_fits(having.get(one["agent_id_hash"]), verdict_name, raised, chosen)
-        ]
-        counts = document["fleet"] or {}
+        chosen, scores, listed = found(marts)
+        document = view.fleet_document(marts, chosen, scores, page.of(listed), days=DEFAULT_DAYS)
+        unscored, counts = document["unscored"], document["fleet"] or {}
         return document | {
             "timestamp": datetime.now(UTC),
             "agent_count": len(document["agents"]),
-            "total_agent_count": len(fitting),
-            **page.members(asked.request, fitting, unscored),
+            "total_agent_count": len(listed),
+            **page.members(asked.request, listed, unscored),
             "agents": with_factors(marts, document["agents"]),
             "total_unscored_count": len(unscored),
             "unscored": page.of(unscored),
@@ -382,19 +343,10 @@ async def fleet(
         }
 
     def rows(marts: Marts) -> list[Document]:
-        chosen, _, fitting = found(marts)
-        return view.brief_documents(marts, page.of(fitting), chosen)
+        chosen, _, listed = found(marts)
+        return view.brief_documents(marts, page.of(listed), chosen)
 
-    return await (asked.table(rows) if asked.is_csv(form) else asked.answer(build))
-
-
-def _unscored_fits(score: Score | None, verdict_name: str | None, raised: str | None, chosen: Chosen) -> bool:
-    """Return whether the filters fit an agent without a score, which may have a row with too few traces."""
-    if score is None:
-        return raised is None and verdict_name in (None, "wait")
-    names = {one.name for one in score.raised}
-    found = verdict(score, chosen.permission.threshold).verdict
-    return verdict_name in (None, found) and (raised is None or raised in names)
+    return await (asked.table(rows) if form == "csv" else asked.answer(build))
 
 
 @api.get(
@@ -491,7 +443,7 @@ async def history(
         Literal["daily", "hourly"],
         Query(description="daily: as-ofs at midnight UTC; hourly: all published as-ofs."),
     ] = "daily",
-    form: Format = None,
+    form: Format = "json",
 ) -> Response:
     """Scores of an agent over time, each with its five factors."""
     asked = await _asked(request, answers, window_days)
@@ -520,7 +472,7 @@ async def history(
             "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
         }
 
-    return await (asked.table(lambda marts: found(marts)[2]) if asked.is_csv(form) else asked.answer(build))
+    return await (asked.table(lambda marts: found(marts)[2]) if form == "csv" else asked.answer(build))
 
 
 def _point(row: Document) -> Document:
@@ -538,26 +490,21 @@ async def alerts(
         float | None,
         Query(ge=0, le=1, description="Return agents with a lower score. By default low_capacity_threshold."),
     ] = None,
-    kind: Annotated[AlertKind | None, Query(description="Return only alerts of this kind.")] = None,
-    severity: Annotated[
-        Literal["critical", "warning"] | None, Query(description="Return only alerts of this severity.")
-    ] = None,
-    verdict_threshold: AskedThreshold = None,
     permission: AskedPermission = None,
 ) -> Response:
     """Agents below a threshold, the lowest score first, and alerts and red flags at the as-of.
 
-    `kind` and `severity` filter the alerts. `limit` and `offset` apply to `agents` and `alerts`.
+    `limit` and `offset` apply to `agents` and `alerts`.
     """
 
     def build(marts: Marts) -> Document:
         publication = read_publication(marts)
         most = publication.low_capacity_threshold if threshold is None else threshold
-        chosen = asked.chosen(marts, verdict_threshold, permission)
+        chosen = asked.chosen(marts, permission=permission)
         at = chosen.as_of
         below = read_scores(marts, at, chosen.window_days, below=most) if at else []
         raised = view.raised_document(marts, chosen)
-        found = [one for one in raised["alerts"] if kind in (None, one["kind"]) and severity in (None, one["severity"])]
+        found = raised["alerts"]
         shown_scores = page.of(below)
         hashes = [score.agent_id_hash for score in shown_scores]
         non_exempt = non_exempt_traces(marts, hashes, at, chosen.window_days) if at else {}
@@ -635,13 +582,13 @@ async def evidence(
         int | None,
         Query(ge=1, le=1000, description="Maximum number of traces. By default 100, and all as CSV."),
     ] = None,
-    form: Format = None,
+    form: Format = "json",
 ) -> Response:
     """Traces that lowered a component of a score, the newest first, or the deferrals behind q_deferral.
 
     The CSV has the traces, or for q_deferral the deferrals.
     """
-    is_csv, is_deferral = asked.is_csv(form), component == DEFERRALS
+    is_csv, is_deferral = form == "csv", component == DEFERRALS
     most = limit or (DEEPEST if is_csv else 100)
 
     def build(marts: Marts) -> Document:
@@ -707,4 +654,4 @@ def _unkept(document: Mapping[str, Any]) -> Response:
     return Response(json_text(document, indent=None), media_type=JSON, headers={"Cache-Control": "no-store"})
 
 
-router.include_router(api, dependencies=[Depends(acceptable)])
+router.include_router(api)

@@ -449,7 +449,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the problems that an endpoint can return, in addition to the problems of all endpoints."""
     return {
         304: {"description": "Nothing has changed since the answer with this ETag."},
-        **{status: _problem(status) for status in sorted({*statuses, 401, 403, 406, 422, 503})},
+        **{status: _problem(status) for status in sorted({*statuses, 401, 403, 422, 503})},
     }
 
 

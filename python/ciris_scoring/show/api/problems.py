@@ -23,7 +23,6 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "no-score": (404, NOT_THERE["no-score"]),
     "no-right": (403, "The server may not read this"),
     "method-not-allowed": (405, "The server is read-only"),
-    "not-acceptable": (406, "The answer has no such media type"),
     "ambiguous-agent": (409, NOT_THERE["ambiguous-agent"]),
     "host-not-served": (421, "This server answers under local names only"),
     "bad-parameter": (422, NOT_THERE["bad-parameter"]),

@@ -24,9 +24,6 @@ class Settings:
     """Whether to answer only requests whose Host header is a loopback name. This protects against DNS rebinding: a web
     page whose host name leads to this machine could otherwise read the server.
     """
-    connections: int = 8
-    statement_timeout: float = 15
-    """Maximum duration of a query in seconds."""
     version_seconds: float = 1
     """Seconds after which the server checks for a new publication."""
     cache_bytes: int = 64 * 2**20
@@ -46,7 +43,6 @@ def settings_of(
     port: int,
     no_auth: bool,
     origins: tuple[str, ...],
-    cache_mb: int,
 ) -> Settings:
     """Return the settings for options of the command line. The key comes from the environment.
 
@@ -79,5 +75,4 @@ def settings_of(
         key=key,
         origins=origins,
         local_names_only=local and key is None and not no_auth,
-        cache_bytes=cache_mb * 2**20,
     )
