@@ -17,7 +17,7 @@ from httpx2 import Response
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
-from ciris_scoring.database.project import Project
+from ciris_scoring.database.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.show import view
@@ -26,6 +26,7 @@ from ciris_scoring.show.api.database import Database
 from ciris_scoring.show.api.problems import TYPE
 from ciris_scoring.show.api.settings import Settings
 from ciris_scoring.show.view import Document
+from conftest import REPOSITORY
 from conftest import Database as TestDatabase
 from pipeline import MARTS
 
@@ -67,8 +68,10 @@ def explanation(connection: psycopg.Connection, agent: str, *asked: Any, since: 
     return view.explanation(marts, *view.choose_agent(marts, agent, *asked), since)
 
 
-def asking(project: Project, settings: Settings | None = None, **options: Any) -> TestClient:
-    """Return a test client of the API of a project."""
+def asking(project: Project | TestDatabase, settings: Settings | None = None, **options: Any) -> TestClient:
+    """Return a test client of the API of a project, or of this project with a database."""
+    if isinstance(project, TestDatabase):
+        project = load_project(REPOSITORY, project.profiles_dir)
     app = create_app(Database(project), settings or Settings())
     return TestClient(app, base_url="http://localhost", **options)
 

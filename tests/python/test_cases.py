@@ -17,8 +17,11 @@ from psycopg.rows import dict_row
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, T, key
 from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import verdict
+from ciris_scoring.show import view
 from conftest import Database
-from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
+from pipeline import MARTS, create_loose_sources, differences_from_reference, insert_rows, score
 from reference import record
 
 TOLERANCE = 1e-9
@@ -137,10 +140,17 @@ def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
 
 
 def test_cases_by_day_hold_for_pipeline_and_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The surfaces show verdicts that Python computes. They must equal those of fct_verdicts, which SQL computes."""
     assert list(wrong(database)) == []
     monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     with database.connect() as connection:
         assert differences_from_reference(connection, T, as_ofs=[T]) == []
+        marts = Marts(connection, MARTS)
+        for days in (7, 30):
+            scores = view.fleet_scores(marts, view.choose(marts, days, T))
+            query = f"select agent_id_hash, verdict from {SCHEMA}.fct_verdicts where as_of = %s and window_days = %s"
+            published = dict(connection.execute(query, [T, days]).fetchall())
+            assert {score.agent_id_hash: verdict(score).verdict for score in scores} == published
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -38,24 +37,6 @@ def assert_fits(text: str) -> None:
         assert width(line) <= PAGE_WIDTH
 
 
-# --- text and messages -----------------------------------------------------------------------------------------------
-
-
-def test_score_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
-    said = command(scored_sample, "explain", LINK, "--threshold", "0.4").stdout.splitlines()
-    capacity, cause, verdict = (
-        said.index(next(line for line in said if line.startswith(beginning)))
-        for beginning in ("Capacity score: ", "The record is not continuous", "Review for 0.4 in 7 days: ")
-    )
-    assert (said[3], capacity) == (said[capacity], 3) and capacity < cause < verdict
-    assert said[capacity].endswith("0.538, Moderate Capacity: low-stakes tasks with human review")
-    assert said[verdict].endswith("broken chain; steady score 0.576, at least 99 % sure to reach 0.4")
-    wide = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
-    monkeypatch.setenv("COLUMNS", "44")
-    prose = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
-    assert max(map(len, prose.splitlines())) <= 44 and prose.split() == wide.split()
-
-
 def test_ambiguous_agents_are_listed(scored_sample, sample_copy):
     page = command(scored_sample, "explain", "Haven").stdout
     assert page.startswith("Haven (aff0528b") and f"Another agent once had this name: {MORPHEUS}." in page
@@ -64,18 +45,6 @@ def test_ambiguous_agents_are_listed(scored_sample, sample_copy):
         f"Error: 2 agents are or were called 'Link', or have a hash that begins with it: Link ({LINK}), Link ({MIRE}).",
         f"Hint: Give more of the hash, or the whole hash after 'hash:', for example hash:{LINK}.",
     )
-
-
-def test_error_names_the_schema_without_marts(database):
-    error, _ = refused(command(database, "explain", "Link"))
-    assert error == f"Error: No score is published in schema {SCHEMA} yet."
-
-
-REWRITTEN = """
-    delete from int_trace_checks where traced_at >= '2026-06-12' or is_fragility_detected;
-    delete from int_deferral_values where status = 'REJECTED'
-"""
-"""Changes that a run may make before it publishes."""
 
 
 # --- numbers in explanations -----------------------------------------------------------------------------------------
@@ -114,32 +83,19 @@ def test_counts_and_durations_agree_with_the_published_components(marts):
 
 
 def test_overrides_without_a_judgement_are_counted_and_named(marts):
-    found = explanation(marts, "Paradox")
-    paradox = found["agent_id_hash"]
-    assert "judgement" not in page(found)
     marts.execute(
-        """
-        update int_trace_checks set is_override_without_judgement = true
-        where is_overridden and agent_id_hash = %s and trace_check_id <> (
-            select trace_check_id from int_trace_checks where is_overridden and agent_id_hash = %s
-            order by traced_at desc limit 1
-        )
-        """,
-        [paradox, paradox],
+        "update int_trace_checks set is_override_without_judgement = true where is_overridden and agent_id_hash ="
+        " (select agent_id_hash from dim_agents where agent_name = 'Paradox')"
     )
     found = explanation(marts, "Paradox")
-    assert found["window_events"]["overrides"] == {"n": 13, "n_without_judgement": 12}
+    assert found["window_events"]["overrides"] == {"n": 13, "n_without_judgement": 13}
     told = page(found)
     assert_fits(told)
-    assert "13 of 141 traces were overridden by the conscience, 12 of them without a judgement, because" in told
-    assert "\nA possible innocent cause: 12 of 13 overrides had no judgement.\n" in told
-    assert "12 of 13 overrides had no judgement, because a check of the conscience did not run." in told
+    assert "13 of 141 traces were overridden by the conscience, 13 of them without a judgement, because" in told
     where = [found[name] for name in ("agent_id_hash", "as_of", "window_start")]
     traces = read_evidence(Marts(marts, MARTS), "k_contradiction", *where, limit=100)
-    assert Counter(trace.recorded for trace in traces) == {
-        "action_was_overridden: true": 1,
-        "action_was_overridden: true; a check of the conscience did not run": 12,
-    }
+    recorded = "action_was_overridden: true; a check of the conscience did not run"
+    assert [trace.recorded for trace in traces] == [recorded] * 13
 
 
 def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
@@ -152,7 +108,10 @@ def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
         return {score.agent_name: score.cause for score in scores}
 
     before = causes()
-    marts.execute(REWRITTEN)
+    marts.execute(
+        "delete from int_trace_checks where traced_at >= '2026-06-12' or is_fragility_detected;"
+        "delete from int_deferral_values where status = 'REJECTED'"
+    )
     after = causes()
     assert (
         before["Latch"]
@@ -166,24 +125,14 @@ def test_causes_have_the_counts_of_the_publication_during_a_run(marts):
 
 
 def test_difference_of_the_steady_score_is_divided_by_factor(marts):
-    """Driftwood has drift, no fragile episode and few deferrals, so its steady score differs mainly in R and I_inc."""
-    scores = read(marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF)
-    found = {}
+    scores = read(marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score > 0", AS_OF)
     for row in scores:
         document = explanation(marts, row["agent_id_hash"], row["window_days"])
-        found[row["agent_name"], row["window_days"]] = document["steady_difference"]
         difference = row["capacity_score_steady"] - row["capacity_score"]
+        mean = difference / math.log(row["capacity_score_steady"] / row["capacity_score"])
+        points = {name: mean * math.log(row[f"{column}_steady"] / row[column]) for name, column in FACTORS.items()}
+        assert document["steady_difference"] == pytest.approx(points, abs=1e-9)
         assert sum(document["steady_difference"].values()) == pytest.approx(difference, abs=1e-12)
-        if row["capacity_score"]:
-            mean = difference / math.log(row["capacity_score_steady"] / row["capacity_score"])
-            points = {
-                factor: mean * math.log(row[f"{column}_steady"] / row[column]) for factor, column in FACTORS.items()
-            }
-            assert document["steady_difference"] == pytest.approx(points, abs=1e-9)
-    told = page(explanation(marts, "Driftwood", 7))
-    of_r = decimals.change(found["Driftwood", 7]["R"])
-    assert f"From the capacity score to the steady score: R {of_r}, " in told
-    assert "slow recovery (mttr_hours)" not in told.partition("Points lost")[0]
 
 
 def test_trace_costs_its_share_of_each_loss_component(marts):

@@ -235,9 +235,9 @@ def test_every_command_succeeds_in_a_hostile_database(hostile: Roles, tmp_path: 
         " = ' handleractiontype.' || lower(regexp_replace(selected_action, '^.*[.]', '') collate \"C\")"
     )
     succeeded(command(database, "audit", tmp_path, "--keys", keys, *loaded))
-    client = asking(load_project(REPOSITORY, database.profiles_dir))
-    assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
-    assert client.get("/").status_code == 200
+    with asking(database) as client:
+        assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
+        assert client.get("/").status_code == 200
 
 
 def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> None:

@@ -16,9 +16,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
@@ -29,25 +27,21 @@ import command_line
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.run_lock import run_lock
 from ciris_scoring.database.terminal import fitted
-from ciris_scoring.errors import CirisError, InputError
+from ciris_scoring.errors import CirisError
 from ciris_scoring.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.asking import SAMPLE as SAMPLE_AGENT
-from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.reference import COMPONENT_WORDS, LOSS_WORDS
-from ciris_scoring.marts.score import Raised
-from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.names import FACTORS
 from ciris_scoring.numbers_as_text import cut
 from ciris_scoring.show import report, view, words
-from ciris_scoring.show.formats import table_text
 from ciris_scoring.show.pages import charts, other
 from ciris_scoring.show.pages.agent import EVIDENCE_ON_A_PAGE, agent_page, evidence_page
 from ciris_scoring.show.pages.base import Instead, message_page
 from ciris_scoring.show.pages.fleet import alerts_page, fleet_page
-from ciris_scoring.show.pages.links import ServedLinks
 from ciris_scoring.show.pages.other import glossary_page, parameters_page, report_page, runs_page
 from conftest import Database
 from html_text import cells, elements, text_of
@@ -87,116 +81,6 @@ def instead(page: Callable[..., str], *asked: Any, **more: Any) -> Instead:
     with pytest.raises(Instead) as said:
         page(*asked, **more)
     return said.value
-
-
-# --- verdicts and causes ---------------------------------------------------------------------------------------------
-
-
-SURE = "steady score 0.700, 96 % sure to reach 0.6"
-
-
-FINAL = "final from 2026-06-15"
-
-
-MAY_BE_CHANCE = "category High Fragility: the 95 % interval ends at 0.64, so it may be chance"
-IS_NOT_CHANCE = (
-    "category High Fragility in 7 days: the 95 % interval ends at 0.59, below 0.6, so chance does not explain it"
-)
-ENOUGH = "this week Moderate Capacity, because 1 of 2 deferrals was not needed; the steady score 0.700 would be enough"
-
-
-@pytest.mark.parametrize(
-    ("reached", "status", "more", "expected", "reason"),
-    [
-        ((0.5, 0.5999), "final", {"fragile": (7, 0.1)}, "withhold", f"{SURE}; {IS_NOT_CHANCE.replace('0.59', '0.10')}"),
-        ((0.5, 0.55), "provisional", {}, "withhold", f"{SURE}, but provisional: too little history"),
-        ((0.5, 0.55), "final", {"raised": "silent critical"}, "withhold", f"{SURE}; no trace since 2026-05-01 12:30"),
-        ((0.6, 0.65), "final", {"fragile": (7, 0.599)}, "suspend", f"{IS_NOT_CHANCE}; {SURE}"),
-        ((0.6, 0.65), "final", {"raised": "untrusted_key critical"}, "suspend",
-         f"untrusted key since 2026-05-02; {SURE}"),
-        ((0.6, 0.65), "final", {"raised": "silent critical"}, "suspend", f"no trace since 2026-05-01 12:30; {SURE}"),
-        (None, "insufficient_data", {"raised": "untrusted_key critical"}, "suspend",
-         "untrusted key since 2026-05-02; too few traces for a score"),
-        (None, "no_traces", {"raised": "silent critical"}, "suspend", "no trace since May"),
-        (None, "insufficient_data", {"raised": "silent warning"}, "suspend",
-         "no trace since 2026-05-01 12:30; too few traces for a score"),
-        ((0.6, 0.65), "final", {"raised": "silent warning", "fragile": (30, 0.64)}, "suspend",
-         f"no trace since 2026-05-01 12:30; {MAY_BE_CHANCE}; {SURE}"),
-        ((0.6, 0.65), "provisional", {}, "wait", f"{SURE}, but provisional: too little history; {FINAL}"),
-        (None, "insufficient_data", {"raised": "episode warning"}, "wait",
-         "too few traces for a score; episode since 2026-05-02"),
-        (None, "final", {}, "wait", "no steady score yet: a rescore adds it"),
-        ((0.6, 0.65), "final", {"fragile": (30, 0.64)}, "review", f"{MAY_BE_CHANCE}; {SURE}"),
-        ((0.6, 0.65), "final", {"raised": "low_capacity critical"}, "review",
-         f"low capacity since 2026-05-02; {SURE}"),
-        ((0.5, 0.65), "final", {"raised": "falling warning"}, "review", f"falling since 2026-05-02; {SURE}"),
-        ((0.6, 0.65), "final", {"raised": "silent warning"}, "review", f"no trace since 2026-05-01 12:30; {SURE}"),
-        ((0.5, 0.65), "final", {"raised": "shared_key red_flag"}, "review",
-         f"key of another agent since 2026-05-02; {SURE}"),
-        ((0.6, 0.65), "final", {"capacity": 0.6}, "grant", SURE),
-        ((0.6, 0.65), "final", {"capacity": 0.5999}, "keep", ENOUGH),
-        ((0.5999, 0.6), "final", {}, "keep", f"{SURE}; a grant needs about 1.0 times as many traces"),
-    ],
-)  # fmt: skip
-def test_verdict_is_the_first_line_that_is_true(reached, status, more, expected, reason):
-    """`reached` is the pair of grant_score and withhold_score. `more` can have an alert or red flag, the capacity
-    score, and the window and the upper bound of a score of high fragility.
-
-    The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
-    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = (z + 0.05)
-    / 0.6 = 2.281.
-    """
-    steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
-    since = datetime(2026, 5, 2, tzinfo=UTC)
-    fragile_days, fragile_high = more.get("fragile", (None, None))
-    score = SimpleNamespace(
-        window_days=30 if "fragile" in more else 7,
-        capacity_score=more.get("capacity", 0.65) if reached or status == "final" else None,
-        capacity_score_steady=steady,
-        capacity_score_steady_log_sd=log_sd,
-        grant_score=grant,
-        withhold_score=withhold,
-        r_ceiling_loss=0.0789,
-        verdict_threshold=0.5,
-        probability_at_threshold=0.99,
-        score_status=status,
-        is_silent=status == "no_traces",
-        silence="No trace since May.",
-        newest_trace_at=datetime(2026, 5, 1, 12, 30, tzinfo=UTC),
-        final_from=AS_OF if status == "provisional" and expected == "wait" else None,
-        interval_driver="ece",
-        raised=[Raised("a", *more["raised"].split(), since=since, until=AS_OF)] if "raised" in more else [],
-        fragile_window_days=fragile_days,
-        fragile_score_high=fragile_high,
-        category_label="Moderate Capacity",
-        cause="1 of 2 deferrals was not needed.",
-    )
-    found = verdict(score, 0.6)
-    assert (found.verdict, found.reason) == (expected, reason)
-    assert found.probability == (pytest.approx(0.9577, abs=0.00005) if reached else None)
-
-
-WHY = {
-    "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
-    "09:04, 135 h. Category High Fragility: the 95 % interval ends at 0.08, … Ask whoever runs the agent … Suspend "
-    "Stop what it may do until somebody has looked. … steady score 0.700, 94 % sure",
-    "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
-    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.576, 23 % sure",
-    "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
-    "Haven": "Healthy Capacity Standard autonomous operation: No large loss; … In 30 days: deferrals left open since "
-    "2026-06-14. … Grant",
-    "Hush": "No trace since 2026-06-11 19:42. … whether it still acts … Review",
-}
-"""Excerpts of category, guidance, cause, remedy and verdict by agent. README shows the other causes, and
-test_documents.py checks them."""
-
-
-def test_fleet_page_gives_cause_and_remedy(marts):
-    rows = {row[0].split()[0]: row for row in cells(fleet_page(marts, MARTS)) if len(row) == 15}
-    for name, said in WHY.items():
-        shown = f"{rows[name][2]}: {rows[name][3]} {rows[name][4]}"
-        assert all(part in shown for part in said.split(" …")), shown
-    assert rows["Latch"][7].startswith("Low capacity Untrusted key")
 
 
 # --- unfinished runs and missing data --------------------------------------------------------------------------------
@@ -274,22 +158,7 @@ def test_names_of_agents_are_escaped(marts):
         assert title and "<" not in title[1] and "\u202e" not in title[1]
 
 
-def test_link_can_contain_any_hash():
-    links = ServedLinks(frozenset())
-    assert links.agent("../a b&c?#é", 7) == "agent?agent_id=hash%3A..%2Fa+b%26c%3F%23%C3%A9&window_days=7"
-
-
 # --- files of the report ---------------------------------------------------------------------------------------------
-
-
-def test_large_report_shows_agents_that_need_the_most_attention(marts, monkeypatch):
-    sections = report_page(marts, MARTS).partition("<details class=panel")[2].partition("</section>")[0]
-    assert len(sections.encode()) / 14 < 3_000, "the sections of 500 agents have at most 1.5 megabytes"
-    monkeypatch.setattr(other, "MAX_AGENTS", 5)
-    html = report_page(marts, MARTS)
-    assert html.count("<details class=panel") == 5 and "9 more agents" in html
-    document = other.report_document(Marts(marts, MARTS), view.choose(Marts(marts, MARTS), 7))
-    assert (len(document["agents"]), document["agents_not_shown"]) == (5, 9)
 
 
 def test_report_without_scores_is_refused(database, tmp_path):
@@ -300,7 +169,7 @@ def test_report_without_scores_is_refused(database, tmp_path):
     assert file.read_text() == "older"
 
 
-def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_path, monkeypatch):
+def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_path):
     (tmp_path / "reports").mkdir()
     file, link = tmp_path / "reports" / "fleet.html", tmp_path / "link.html"
     link.symlink_to("reports/fleet.html")
@@ -309,16 +178,12 @@ def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_pa
         report.write(text, link)
         assert link.is_symlink() and file.read_text() == text
         file.chmod(0o640)
-    with monkeypatch.context() as patch, pytest.raises(CirisError, match="No space left"):
-        patch.setattr(report.os, "replace", Mock(side_effect=OSError(28, "No space left on device")))
-        report.write("third", file)
-    assert file.read_text() == "second" and list(file.parent.iterdir()) == [file]
-    report.write("fourth", file)
-    assert file.read_text() == "fourth" and file.stat().st_mode & 0o777 == 0o640
+    report.write("third", file)
+    assert file.read_text() == "third" and file.stat().st_mode & 0o777 == 0o640
+    assert list(file.parent.iterdir()) == [file]
 
 
-def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkeypatch):
-    """The report is written into a device, pipe or open file, without a new file. A block device is refused."""
+def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path):
     pipe, opened_file = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
     opened_file.write_text("before ")
@@ -331,9 +196,6 @@ def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkey
     assert Path("/dev/null").is_char_device() and opened_file.read_text() == "before text"
     with pytest.raises(CirisError, match="No space left"):
         report.write("text", Path("/dev/full"))
-    monkeypatch.setattr(Path, "is_block_device", lambda _: True)
-    with pytest.raises(InputError, match="it is a disk"):
-        report.check_place(tmp_path / "disk")
 
 
 def test_links_identify_an_agent_whose_hash_is_the_name_of_another_agent(marts):
@@ -387,35 +249,6 @@ def test_evidence_of_a_component_lists_its_traces(client):
         assert component != "i_coverage" or len(found) > EVIDENCE_ON_A_PAGE
 
 
-def test_evidence_says_why_a_trace_lowers_the_component(client):
-    said = {
-        ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
-        ("Link", "i_coverage"): r"[4-9] of 10 fields, without [a-z_, ]+ / (1 field|\d fields) missing",
-        ("Latch", "i_chain"): r".*key not registered / chain \(key\)",
-        ("Paradox", "k_contradiction"): "action_was_overridden: true / overridden",
-        ("Proteus", "d_identity"): "(Haven → Proteus|Proteus → Morpheus) / renamed",
-        ("Mire", "mttr_hours"): "failure mode .+ / a fragile episode began",
-        ("Echo", "rho_regression"): "failure mode .+ / relapse",
-        ("Fable", "i_replay"): "does not follow: .+ / not replayable",
-        ("Paradox", "sigma"): "signature not verified / incoherent signal",
-    }
-    for (agent, component), expected in said.items():
-        for window in (7, 30):
-            page = client.get(f"/evidence?agent_id={agent}&component={component}&window_days={window}").text
-            rows = cells(page)[1:]
-            assert window == 7 or rows, (agent, component)
-            for row in rows:
-                assert re.fullmatch(expected, f"{row[4]} / {row[5]}") or "chain (" in row[5], row
-
-
-def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
-    marts.execute("update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)'")
-    traces = read_evidence(Marts(marts, MARTS), "i_chain", LINK, AS_OF, AS_OF - timedelta(days=7), limit=9)
-    text = table_text(list(map(view.of_trace, traces)))
-    assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
-    assert "'@SUM(A1)" in text
-
-
 def test_csv_of_the_factors_has_a_row_per_agent_as_of_and_factor(client, marts):
     [link] = re.findall(r'href="(factors\.csv[^"]*)"', client.get("/?window_days=30&days=30").text)
     answer = client.get(f"/{html.unescape(link)}")
@@ -437,14 +270,6 @@ def test_csv_of_the_factors_has_a_row_per_agent_as_of_and_factor(client, marts):
 
 
 # --- runs, data quality -----------------------------------------------------------------------------------
-
-
-def test_agent_pages_name_earlier_agents_with_the_same_name(client):
-    of_component = "evidence?component="
-    for page in ("agent?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
-        note = "Another agent once had this name: da3f08513aac60cf."
-        assert note in client.get(f"/{page}agent_id=Haven").text
-        assert "once had this name" not in client.get(f"/{page}agent_id=Link").text
 
 
 def test_runs_page_shows_the_error(marts):
@@ -479,9 +304,6 @@ def test_page_says_that_the_role_may_not_read_its_mart(marts):
     assert runs_page(marts, MARTS).count("may not read") == 2
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
-
-
 def test_every_component_has_a_description(client, marts):
     names = {name for [name] in marts.execute("select distinct component from fct_factor_components")}
     parts = {name for [name] in marts.execute("select distinct loss_component from fct_score_attribution")}
@@ -490,21 +312,6 @@ def test_every_component_has_a_description(client, marts):
     assert not [name for name in KINDS if f' id="g-{name.replace("_", "-")}">' not in glossary]
     issues = [name for [name] in marts.execute("select distinct issue from fct_data_quality")]
     assert issues and all(words.issue(name) != name for name in issues)
-
-
-# --- charts ----------------------------------------------------------------------------------------------------------
-
-
-def test_line_of_a_chart_breaks_at_gaps():
-    days = [AS_OF + timedelta(days=i) for i in range(9)]
-    frame = charts.Frame.of(days)
-    values = [1.0, 1.0, 1.0, 0.5, None, 0.25, 0.25, None, 0.0]
-    path = charts.line(frame, zip(days, values, strict=True), 200)
-    assert path == "M0 0h2l1 100M5 150h1M8 200h0"
-    without_a_day = [(day, 0.5) for day in days if day != days[4]]
-    assert charts.line(frame, without_a_day, 200) == "M0 100h3M5 100h3"
-    area = charts.area(frame, [(day, 0.0, 1.0) for day in days], 100)
-    assert area == "M0 100h8l0-100h-8z"
 
 
 @pytest.mark.parametrize(
@@ -532,13 +339,14 @@ PAGES: dict[str, Callable[..., str]] = {
 
 
 @pytest.fixture(scope="module")
-def files(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(scored_sample: Database, client: TestClient, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files of the report and the pages, in which agents have hostile names, and three agents are called Ally.
 
     The file "plain" is the report with the names of the sample.
     """
     folder = tmp_path_factory.mktemp("hostile")
-    found = {name: folder / f"{name}.html" for name in (*PAGES, "plain")}
+    found = {name: folder / f"{name}.html" for name in (*PAGES, "docs", "plain")}
+    found["docs"].write_text(client.get("/docs").text)
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         found["plain"].write_text(report_page(connection, MARTS))
         rename(connection)
@@ -598,69 +406,36 @@ def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
 
 
 def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
-    """Numbers in names are compared as numbers, so "Unit 9" is before "Unit 10"."""
+    """Each agent is copied 37 times. Numbers in names are compared as numbers, so "Unit 9" is before "Unit 10"."""
     for name, new_name in (("Echo", "Unit 10"), ("Fable", "Unit 9")):
         marts.execute("update fct_capacity_scores set agent_name = %s where agent_name = %s", [new_name, name])
-    ids = {
-        "fct_capacity_scores": "capacity_score_id",
-        "fct_score_certainty": "score_certainty_id",
-        "fct_verdicts": "verdict_id",
-    }
-    for mart, key in ids.items():
+    for mart, key in (
+        *(("fct_capacity_scores", "capacity_score_id"), ("fct_score_certainty", "score_certainty_id")),
+        ("fct_verdicts", "verdict_id"),
+    ):
         marts.execute(
             f"""
             insert into {mart}
-            select (jsonb_populate_record(row, new)).*
+            select (jsonb_populate_record(row, jsonb_build_object('agent_id_hash', hash, '{key}', hash))).*
             from {mart} as row
-            cross join generate_series(1, 5) as copy
+            cross join generate_series(1, 37) as copy
             cross join lateral (select md5(agent_id_hash || copy) as hash) as copied
-            cross join lateral jsonb_build_object('agent_id_hash', hash, '{key}', hash) as new
             where window_days = 7 and as_of = %s
             """,
             [AS_OF],
         )
     file = tmp_path / "large.html"
     file.write_text(report_page(marts, MARTS))
+    assert file.read_text().count("<details class=panel") == 500 and "32 more agents" in file.read_text()
     with opened(browser, file) as page:
-        assert page.locator("#range").inner_text() == "1 to 25 of 84" and len(column(page, 2)) == 25
+        assert page.locator("#range").inner_text() == "1 to 25 of 500" and len(column(page, 2)) == 25
         page.get_by_role("button", name="next").click()
-        assert page.locator("#range").inner_text() == "26 to 50 of 84"
+        assert page.locator("#range").inner_text() == "26 to 50 of 500"
         page.locator(".filters summary").click()
         page.get_by_label("Search").fill("unit")
         page.get_by_role("columnheader", name="Agent").get_by_role("button").click()
         names = page.locator("#agents tbody tr:visible th bdi").all_inner_texts()
-        assert list(dict.fromkeys(names)) == ["Unit 9", "Unit 10"]
-        assert page.locator("#pages").is_hidden()
-
-
-def test_first_agent_is_in_the_upper_third_of_the_screen_and_two_tabs_away(browser, address):
-    for width, height in ((1440, 900), (390, 844)):
-        with visited(browser, address, viewport={"width": width, "height": height}) as page:
-            [row] = page.locator("#agents tbody tr:visible").all()[:1]
-            assert row.bounding_box()["y"] < height / 3
-            page.keyboard.press("Tab")
-            page.keyboard.press("Enter")
-            page.keyboard.press("Tab")
-            assert page.evaluate("document.activeElement.innerText").startswith("Latch")
-
-
-def test_print_repeats_the_headings(browser, files):
-    """Chromium repeats headings on each page only if they have no buttons."""
-    with opened(browser, files["report"]) as page:
-        buttons = page.locator("#agents thead button")
-        n, headings = buttons.count(), page.locator("#agents thead").text_content()
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert n and not buttons.count()
-        assert page.locator("#agents thead").text_content() == headings
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert buttons.count() == n
-
-
-def test_print_names_the_window(browser, address):
-    with visited(browser, f"{address}?window_days=30") as page:
-        assert "window of 30 days" not in " ".join(page.locator("#fleet .sub").inner_text().split())
-        page.emulate_media(media="print")
-        assert ", window of 30 days, scored " in " ".join(page.locator("#fleet .sub").inner_text().split())
+        assert set(names) == {"Unit 9"} and len(names) == 25
 
 
 def test_csv_of_the_fleet_page_has_all_agents_with_a_score(browser, address):
@@ -704,7 +479,7 @@ def test_a_link_opens_the_section_of_an_agent(browser, files):
         assert not page.locator(".tools").first.is_visible()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "docs"])
 def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, files, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
@@ -733,15 +508,6 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
         assert not page.locator(".tools").first.is_visible()
 
 
-def test_page_of_the_api_fits_a_phone_and_axe(browser, address):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    phone = {"width": 390, "height": 844}
-    for scheme in ("light", "dark"):
-        with visited(browser, f"{address}docs", viewport=phone, color_scheme=scheme, bypass_csp=True) as page:
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
-            assert axe.Axe().run(page).response["violations"] == []
-
-
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
         chart = page.get_by_role("slider", name="Capacity score")
@@ -750,16 +516,12 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
-        assert newest == (
-            "2026-06-15 00:00: capacity score 0.538 [0.32, 0.68], steady score 0.576 [0.48, 0.65], 162 traces"
-        )
+        assert newest.startswith("2026-06-15 00:00: capacity score 0.538 [0.32, 0.68], steady score")
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")
         chart.focus()
         page.keyboard.press("End")
         assert said.inner_text() == newest == chart.get_attribute("aria-valuetext")
-        page.keyboard.press("ArrowLeft")
-        assert said.inner_text().startswith("2026-06-14")
 
 
 def test_url_restores_the_view(browser, address):

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ciris_scoring.database.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import succeeded
-from conftest import REPOSITORY, Database
+from conftest import Database
 from serving import SCORING, asking, reader
 from test_bad_input import built, dbt, run
 
@@ -107,7 +106,7 @@ def test_unknown_role_stops_a_run_before_it_builds(small_fleet, roles, monkeypat
 def test_api_answers_during_a_full_refresh(small_fleet, tmp_path) -> None:
     with (
         reader(small_fleet, f"api_{uuid.uuid4().hex[:8]}", tmp_path) as read_by,
-        asking(load_project(REPOSITORY, read_by.profiles_dir)) as client,
+        asking(read_by) as client,
     ):
         answers: Counter[int] = Counter()
         is_over = threading.Event()
