@@ -261,6 +261,22 @@ def sample_project(scored_sample: Database) -> Project:
     return load_project(REPOSITORY, scored_sample.profiles_dir)
 
 
+@pytest.fixture
+def own_server(embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """Database on the tests' server that `run --from-batches` and `run --from-node` use, in place of one on a server of
+    the project."""
+    from ciris_scoring.cli import run_from_batches
+    from ciris_scoring.database import project
+
+    monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
+    with fresh_database(embedded_postgres, tmp_path) as database:
+        for module, name in ((run_from_batches, "BATCHES_FOLDER"), (project, "NODES_FOLDER")):
+            monkeypatch.setattr(module, name, database.profiles_dir)
+        for module, name in ((run_from_batches, "DATABASE"), (embedded, "NODES_DATABASE")):
+            monkeypatch.setattr(module, name, database.name)
+        yield database
+
+
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
     """Create a copy of a database. No session may be connected to the original."""

@@ -1,6 +1,6 @@
 """Tests of the as-of of a run (scoring.md §1)."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -8,7 +8,7 @@ from ciris_scoring.cli.after_run import AfterRun
 from ciris_scoring.cli.run_embedded import run_embedded
 from ciris_scoring.database.as_of import resolve, text, traces_from
 from ciris_scoring.database.project import load_project
-from ciris_scoring.errors import InputError, shown
+from ciris_scoring.errors import InputError
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.simulation.events import create_engine_tables
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -39,32 +39,10 @@ def test_as_of_is_rounded_down_to_the_end_of_a_period(given, period, expected):
     assert text(resolve(given, period, NOW)) == expected
 
 
-@pytest.mark.parametrize("value", ["", "now()", "2026-02-30", "15.06.2026", "2026-06-15T25:00", 20260615.5, True])
-def test_message_has_the_invalid_time(value):
-    with pytest.raises(InputError) as caught:
-        resolve(value, "day", NOW)
-    assert f"--as-of is {shown(value)}, which is not a time" in caught.value.message
-    assert "ISO 8601" in caught.value.hint
-
-
-@pytest.mark.parametrize("value", [None, "", "6", False])
-def test_ciris_traces_from_must_be_a_time(value):
-    with pytest.raises(InputError) as caught:
-        traces_from({"traces_from": value})
-    assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
-
-
 def test_ciris_traces_from_must_not_be_before_1970():
     assert text(traces_from({"traces_from": "1970-01-01"})) == "1970-01-01T00:00:00Z"
     with pytest.raises(InputError, match="1969-12-31T22:00:00Z, but must be in the year 1970 or later"):
         traces_from({"traces_from": "1970-01-01T00:00+02:00"})
-
-
-def test_as_of_in_the_future_is_refused():
-    assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
-    with pytest.raises(InputError) as caught:
-        resolve("2026-06-15T13:46Z", "day", NOW)
-    assert "'2026-06-15T13:46Z', which is in the future (now: 2026-06-15T13:45:30Z)" in caught.value.message
 
 
 def test_embedded_run_takes_the_as_of_of_the_sample_only_for_the_sample(database, monkeypatch):

@@ -23,7 +23,7 @@ from ciris_scoring.show.explain import read_explanation
 from command_line import at
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import load_rows
+from pipeline import load_rows, score
 from serving import SCORING, asking
 from test_bad_input import marts as fingerprints
 
@@ -111,13 +111,7 @@ def test_views_survive_runs(consumer):
     )
     options = "select reloptions from pg_class where oid = 'of_their_own.alerted'::regclass"
     for full_refresh in (False, True):
-        run(
-            consumer.load(),
-            SECOND.isoformat(),
-            RunRecord("run"),
-            full_refresh=full_refresh,
-            allow_rescoring=full_refresh,
-        )
+        score(consumer.database.profiles_dir, SECOND, full_refresh=full_refresh, project_dir=consumer.folder)
         n_agents = consumer.database.execute("select count(distinct agent_label) from of_their_own.alerted")
         assert consumer.database.execute("select count(*) from trust.scored_agents") == n_agents
         for view in ("of_their_own.about_views", "public.in_their_search_path"):
@@ -243,11 +237,8 @@ def build_with(consumer: Consumer) -> Iterator[Callable[..., str]]:
     [
         ("models", {"+materialized": "table"}, "+materialized of model"),
         ("models", {"ciris_scoring": {"marts": {"+contract": {"enforced": False}}}}, "+contract of model"),
-        (
-            "data_tests",
-            {"+severity": "warn"},
-            "+severity of test assert_",
-        ),
+        ("data_tests", {"+severity": "warn"}, "+severity of test assert_"),
+        ("vars", {"ciris_time_spin": False}, "did you mean ciris_time_spine"),
         (
             "data_tests",
             {"ciris_scoring": {"singular": {"assert_no_traces_have_vanished": {"+enabled": False}}}},

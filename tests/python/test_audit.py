@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.audit import compare
-from ciris_scoring.errors import InputError
 from command_line import command, succeeded
 from conftest import Database, copy_of
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
@@ -45,43 +43,26 @@ def test_an_honest_database_is_confirmed(loaded, folder):
     assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (0, True, 0)
     assert found["traces_in_files"] == found["traces_in_database"] == found["verified"] == 72
     assert found["chain"] == {"gaps": 0, "rewinds": 0, "repeats": 0}
-    page = command(loaded, "audit", folder, "--keys", folder / "keys.json")
-    assert page.exit_code == 0 and "Confirmed: the traces and keys" in page.stdout
-    assert "Not compared:\n  deferrals" in page.stdout and len(found["not_compared"]) == 1
+    assert len(found["not_compared"]) == 1  # deferrals
 
 
-def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
-    """The database revokes a key, and the file of keys does not state when the key ends. The score changes, and nothing
-    in the files says whether it is right."""
-    stated = tmp_path / "stated.json"
-    rows = [{"key_id": name, "public_key_base64": text} for one in (AGENT, *OTHERS) for name, text in one.keys.items()]
+def test_end_of_a_key_that_the_files_do_not_state_is_said(loaded, folder, tmp_path):
+    """The score changes, and nothing in the files says whether it is right."""
     with copy_of(loaded, tmp_path) as copy:
-        for end, said in (
-            ("2026-06-01", "2026-06-01T00:00:00+00:00"),
-            ("-infinity", "0001-01-01T00:00:00+00:00"),
-            ("infinity", None),
-            ("20000-01-01", None),
-        ):
+        for end, said in (("2026-06-01", "2026-06-01T00:00:00+00:00"), ("infinity", None), ("20000-01-01", None)):
             copy.execute(
                 f"update cirislens.covenant_public_keys set revoked_at = '{end}' where key_id = '{AGENT.key_id}'"
             )
             exit_code, found = audit(copy, folder)
-            assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (
-                2 * bool(said),
-                not said,
-                0,
-            )
+            assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (2 * bool(said), not said, 0)
             ends = {"key_id": AGENT.key_id, "column": "revoked_at", "database": said}
             assert found["unstated_key_ends"] == ([ends] if said else [])
             page = command(copy, "audit", folder, "--keys", folder / "keys.json").stdout
-            words = f"key {AGENT.key_id} ends in the database on {said} (revoked_at), which the files do not state"
-            assert (words in page) is ("Confirmed" not in page) is bool(said)
-            for row in rows:
-                row["revoked_at"] = said if said and row["key_id"] == AGENT.key_id else None
-            write(tmp_path, "stated.json", rows)
-            result = command(copy, "audit", folder, "--keys", stated, "--json")
-            assert result.exit_code == (1 if said and said.startswith("0001") else 0), end  # no file can state year 1
-        succeeded(command(copy, "load", folder, "--keys", stated))
+            assert ("which the files do not state" in page) is ("Confirmed" not in page) is bool(said)
+
+
+def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
+    with copy_of(loaded, tmp_path) as copy:
         copy.execute(
             """
             insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
@@ -89,20 +70,18 @@ def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
             create table cirislens.trace_events ()
             """
         )
+        of_events = ("--vars", "{ciris_source: events}")
         for options, said in (
             ((), "2 traces in the database of 1 agent that is not in the files"),
-            (
-                ("--vars", "{ciris_source: events}"),
-                "the table trace_events, from which this target is scored",
-            ),
+            (of_events, "the table trace_events, from which this target is scored"),
         ):
-            page = command(copy, "audit", folder, "--keys", stated, *options)
+            page = command(copy, "audit", folder, "--keys", folder / "keys.json", *options)
             assert page.exit_code == 0 and "Confirmed" in page.stdout and said in page.stdout
 
 
 def test_audit_is_restricted_to_agent_and_window(loaded, folder):
     hour = ["--from", "2026-06-01T09:00:00", "--to", "2026-06-01T09:30:06"]
-    for agent in (AGENT.hash, AGENT.hash[:8]):
+    for agent in (AGENT.hash, AGENT.hash[:8], f"hash:{AGENT.hash}"):
         exit_code, found = audit(loaded, folder, "--agent", agent, *hour)
         assert (exit_code, found["agents"], found["traces_in_files"]) == (0, [AGENT.hash], 6)
     missing = command(loaded, "audit", folder, "--agent", "Nobody")
@@ -110,10 +89,6 @@ def test_audit_is_restricted_to_agent_and_window(loaded, folder):
     several = command(loaded, "audit", folder, "--agent", "Probe")
     assert several.exit_code == 2 and "agents in the files have the name 'Probe'" in several.output
     assert AGENT.hash in several.output
-    exit_code, found = audit(loaded, folder, "--agent", f"hash:{AGENT.hash}", *hour)
-    assert (exit_code, found["agents"]) == (0, [AGENT.hash])
-    beginning = command(loaded, "audit", folder, "--agent", f"hash:{AGENT.hash[:8]}")
-    assert beginning.exit_code == 2 and "no trace of an agent" in beginning.output
 
 
 def test_a_range_without_traces_is_not_confirmed(loaded, folder):
@@ -125,21 +100,6 @@ def test_a_range_without_traces_is_not_confirmed(loaded, folder):
         keys = ["--keys", folder / "keys.json"]
         result = command(loaded, "audit", folder, *keys, "--from", first, "--to", last)
         assert result.exit_code == 2 and said in result.output and "Confirmed" not in result.output
-
-
-def test_hash_that_is_the_name_of_another_agent_is_ambiguous(database):
-    """Agents choose their names. An agent whose name is the hash of another agent must not be taken for that agent."""
-    rows = {"4107c26f": "Link", "4107c26f00": "4107c26f"}
-    with database.connect() as connection:
-        connection.execute("create temporary table incoming (agent_id_hash text, agent_name text)")
-        for row in rows.items():
-            connection.execute("insert into incoming values (%s, %s)", row)
-        with pytest.raises(InputError, match="2 agents in the files") as raised:
-            compare._agents(connection, "4107c26f")
-        assert "hash:4107c26f" in str(raised.value.hint)
-        assert compare._agents(connection, "hash:4107c26f") == ["4107c26f"]
-        connection.execute("update incoming set agent_name = 'Latch' where agent_name = '4107c26f'")
-        assert compare._agents(connection, "4107c26f") == ["4107c26f"]
 
 
 def test_audit_without_the_key_reports_verified_traces(loaded, folder):
@@ -184,14 +144,6 @@ ALTERATIONS: list[tuple[str, list[tuple[str, set[str]]]]] = [
         """
         insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
         select 'trace-invented', agent_id_hash, max("timestamp") + interval '1 minute', true
-        from cirislens.covenant_traces group by agent_id_hash order by count(*) desc limit 1
-        """,
-        [("not_in_files", set())],
-    ),
-    (
-        """
-        insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
-        select 'trace-at-no-time', agent_id_hash, 'infinity', true
         from cirislens.covenant_traces group by agent_id_hash order by count(*) desc limit 1
         """,
         [("not_in_files", set())],

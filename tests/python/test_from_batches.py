@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,12 +10,9 @@ import pytest
 from click.testing import Result
 
 from ciris_scoring.audit.load import load
-from ciris_scoring.cli import run_from_batches as from_batches
 from ciris_scoring.database.project import load_project
-from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import Server
 from command_line import command, invoke, succeeded
-from conftest import DATA, REPOSITORY, Database, fresh_database
+from conftest import DATA, REPOSITORY, Database
 from pipeline import differences_from_reference, kept_parsed, score
 from signed_batches import GENERATIONS, OLD, Agent, batch
 from test_load import write, write_keys
@@ -24,16 +20,6 @@ from test_load import write, write_keys
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
 """Number of real traces by schema version and signature rule. All signatures are verified."""
-
-
-@pytest.fixture
-def own_server(embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Database on the tests' server into which the command loads, in place of one on the project's server."""
-    monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
-    monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
-    with fresh_database(embedded_postgres, tmp_path) as database:
-        monkeypatch.setattr(from_batches, "DATABASE", database.name)
-        yield database
 
 
 def run_from(database: Database, folder: Path, *options: str) -> Result:

@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,10 +16,8 @@ import real_engine
 from ciris_scoring.audit import node
 from ciris_scoring.audit.load import load
 from ciris_scoring.audit.node import copy_nodes
-from ciris_scoring.database import project as projects
 from ciris_scoring.database.project import load_project
-from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA
 from command_line import command, invoke, refused, succeeded
 from conftest import DATA, REPOSITORY, Database, fresh_database
 from pipeline import kept_parsed, score
@@ -234,15 +231,6 @@ def test_unusable_store_is_named_and_nothing_is_changed(database, store, engine_
     assert database.execute("select count(*) from pg_class where relname = 'trace_events'") == [(0,)]
 
 
-def test_locked_store_is_named(database, store, monkeypatch):
-    monkeypatch.setattr(node, "BUSY_SECONDS", 0.1)
-    with closing(sqlite3.connect(store)) as connection:
-        connection.execute("pragma journal_mode = delete")
-        connection.execute("begin exclusive")
-        error, hint = refused(command(database, "load", "--from-node", store), 2)
-    assert f"{store} cannot be read: database is locked" in error and "try again" in hint
-
-
 def test_events_of_another_program_are_not_mixed(database, store):
     database.execute("create schema cirislens; create table cirislens.trace_events (event_id bigint)")
     error, hint = refused(command(database, "load", "--from-node", store), 2)
@@ -260,16 +248,6 @@ def test_events_of_nodes_are_not_hidden_by_whole_traces(database, store):
     error, hint = refused(command(database, "load", "--from-node", store), 2)
     assert "cirislens.covenant_traces exists, so a run would not read the events" in error and "ciris_source" in hint
     succeeded(command(database, "load", "--from-node", store, "--vars", "{ciris_source: events}"))
-
-
-@pytest.fixture
-def own_server(embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Database on the tests' server into which `run --from-node` copies."""
-    monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
-    monkeypatch.setattr(projects, "NODES_FOLDER", tmp_path / "profiles")
-    with fresh_database(embedded_postgres, tmp_path) as database:
-        monkeypatch.setattr(embedded, "NODES_DATABASE", database.name)
-        yield database
 
 
 def test_run_from_node_copies_and_scores(own_server, store):

@@ -7,6 +7,7 @@ import gzip
 import itertools
 import json
 import os
+import random
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.audit import files, keys
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
@@ -488,25 +488,19 @@ def test_mark_of_another_trace_level_counts(project, database, tmp_path, levels,
 def test_table_without_column_for_the_run_kind_gets_only_traces_of_production(database, project, tmp_path):
     agent = Agent()
     sent = marked_traces(agent)
-    path = write(tmp_path, "batch.json", batch(itertools.chain(*sent.values())))
-    arguments = (path, "--keys", write_keys(tmp_path, agent))
+    arguments = (
+        write(tmp_path, "batch.json", batch(itertools.chain(*sent.values()))),
+        *("--keys", write_keys(tmp_path, agent)),
+    )
     load(project, [], [])
     database.execute("alter table cirislens.covenant_traces drop column run_kind")
     result = command(database, "load", *arguments)
-    assert result.exit_code == 2
+    assert result.exit_code == 2 and "has no column for the run kind" in result.output
     assert "1 file, 1 batch: 7 traces: 3 new, 4 rejected." in result.output
-    assert re.search(r"2\.7\.9 +mock_trace +2\n.*\n.* test_trace +2\n", result.output)
-    remedy = "alter table cirislens.covenant_traces add run_kind text"
-    assert "has no column for the run kind" in result.output
     assert {row["trace_id"] for row in traces(database)} == {trace["trace_id"] for trace in sent["production"]}
     assert json.loads(command(database, "audit", *arguments, "--json").stdout)["discrepancies"] == []
-    assert (
-        "1 batch loaded before: 7 traces, 0 of them not verified, 4 rejected."
-        in command(database, "load", *arguments).output
-    )
-    database.execute(remedy)
+    database.execute("alter table cirislens.covenant_traces add run_kind text")
     told = json.loads(succeeded(command(database, "load", *arguments, "--json")).stdout)
-    assert told["run_kinds"] == {"production": 3, "mock": 2, "test": 2}
     assert told["traces"] == {"received": 7, "new": 4, "replaced": 0, "sent_again": 3, "rejected": 0}
     assert sorted(filter(None, run_kinds(database).values())) == ["mock", "mock", "test", "test"]
     assert [row[5] for row in everything(database)["covenant_trace_batches"]] == [0]
@@ -575,14 +569,13 @@ def test_load_keeps_a_registered_key_and_reports_contradictions(project, databas
     })  # fmt: skip
 
 
-def test_invalid_file_of_keys_is_refused(database, tmp_path, monkeypatch):
-    monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
-    three = b"key_id,public_key_base64\n" + b"a,b\n" * 3
+def test_invalid_file_of_keys_is_refused(database, tmp_path):
+    too_many = b"key_id,public_key_base64\n" + b"a,b\n" * 10_001
     path = write(tmp_path, "batch.json", batch([Agent().trace()]))
-    for content in (b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe", three):
+    for content in (b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe", too_many):
         result = command(database, "load", path, "--keys", write(tmp_path, "keys.csv", content))
         assert result.exit_code == 2 and "keys.csv" in result.output, result.output
-    assert "more than 2 keys" in result.output
+    assert "more than 10,000 keys" in result.output
 
 
 # --- invalid values and files ----------------------------------------------------------------------------------------
@@ -718,36 +711,28 @@ def events(event: bytes, n: int) -> bytes:
     return b'{"events": [' + b",".join([event] * n) + b"]}"
 
 
-NO_BATCH = b'{"events": {"a": "' + b"b" * 200_000 + b'"}}'
+NO_BATCH = b'{"events": {"a": "' + b"b" * 17_000_000 + b'"}}'
 KEYS = b", ".join(b'"%d": 1' % number for number in range(KEYS_LIMIT))
-BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
-    ("a.json", NO_BATCH, {"files.WHOLE_LIMIT": 1000}, "too_large"),
-    ("a.jsonl", NO_BATCH, {"files.WHOLE_LIMIT": 1000}, "too_large"),
-    ("a.json.gz", NO_BATCH, {"files.UNPACKED_LIMIT": 100_000, "files.MB": 1000}, "too_large"),
-    ("a.json.gz", events(b"{}", 1_000_000), {"files.WHOLE_LIMIT": 100_000}, "too_large"),
-    ("a.jsonl.gz", b'{"event_type": "startup"}\n' * 100_000, {"files.WHOLE_LIMIT": 100_000}, "too_large"),
+BEYOND_LIMITS: list[tuple[str, bytes, str]] = [
+    ("a.json", NO_BATCH, "too_large"),
+    ("a.jsonl", NO_BATCH, "too_large"),
+    ("a.json.gz", events(b"{}", 12_000_000), "too_large"),
     # Each line is a document, whether it is blank, is not a batch, or is a batch without events.
-    ("a.jsonl.gz", b"1\n" * 8_000_000, {}, "not_a_batch"),
-    ("a.jsonl", b"\n" * 8_000_000, {}, "too_large"),
-    ("a.jsonl.gz", b'{"events": []}\n' * 1_000_000, {"files.LINES_LIMIT": 10}, "too_large"),
-    ("a.json", events(b'{"event_type": "startup"}', 12), {"documents.EVENTS_LIMIT": 10}, "too_large"),
-    *(
-        ("a.json", b"[%b]" % b",".join([value] * 1_000), {"strict_json.VALUES_LIMIT": 999}, "too_large")
-        for value in (b"1", b"{}", b"[]", b'{"a":{}}')
-    ),
-    ("a.json.gz", events(b"1", 2_000_000), {}, "too_large"),
-    ("a.json", b'{%b, "x": 1}' % KEYS, {}, "too_large"),
+    ("a.jsonl.gz", b"1\n" * 8_000_000, "not_a_batch"),
+    ("a.jsonl", b"\n" * 8_000_000, "too_large"),
+    ("a.jsonl.gz", b'{"events": []}\n' * 1_000_000, "too_large"),
+    ("a.json", events(b'{"event_type": "startup"}', 100_001), "too_large"),
+    ("a.json.gz", events(b"1", 2_000_000), "too_large"),
+    ("a.json", b'{%b, "x": 1}' % KEYS, "too_large"),
     # The test would take hours if the reader compared all pairs of keys.
-    ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], {}, "duplicate_key"),
+    ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], "duplicate_key"),
 ]
-"""Name and content of a file, the limits lowered for it, and the reason of the problem."""
+"""Name and content of a file, and the reason of the problem."""
 
 
 @pytest.mark.parametrize("case", BEYOND_LIMITS, ids=range(len(BEYOND_LIMITS)))
-def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, monkeypatch, case):
-    name, content, limits, reason = case
-    for limit, value in limits.items():
-        monkeypatch.setattr(f"ciris_scoring.audit.{limit}", value)
+def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, case):
+    name, content, reason = case
     agent = Agent()
     good = batch(agent.trace() for _ in range(5))
     paths = [write(tmp_path, name, content), write(tmp_path, "good.json", good)]
@@ -756,18 +741,16 @@ def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, monkeypatch,
     assert time.monotonic() - begun < 60
     assert "too_large" in reasons(summary) or reason == "duplicate_key"
     assert reasons(summary)[0] == reason and summary.problems[0].where.startswith(str(paths[0]))
-    assert summary.new == 5 and summary.other_events["startup"] < 90_000
+    assert summary.new == 5 and summary.other_events["startup"] <= 100_000
 
 
 @pytest.mark.parametrize("ending", ["json", "json.gz"])
-def test_a_large_document_is_read_in_parts(project, database, tmp_path, monkeypatch, ending):
-    for name, value in {"WHOLE_LIMIT": 100_000, "PART_SIZE": 30_000, "EVENT_LIMIT": 20_000}.items():
-        monkeypatch.setattr(files, name, value)
+def test_a_large_document_is_read_in_parts(project, database, tmp_path, ending):
     agent = Agent()
     document = batch(agent.trace() for _ in range(40))
     for event in document["events"]:
-        event["padding"] = "\\ ]}[{" * 400
-    document["events"][7]["padding"] = "x" * 30_000
+        event["padding"] = random.Random(1).randbytes(200_000).hex() + "\\ ]}[{"
+    document["events"][7]["padding"] = "x" * 17_000_000
     path = write(tmp_path, f"large.{ending}", document)
     summary = load(project, [path], [write_keys(tmp_path, agent)])
     assert reasons(summary) == ["too_large"] and summary.batches > 3

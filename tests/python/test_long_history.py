@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 
 from ciris_scoring.lab.embedded import Server
+from ciris_scoring.windows.reading import BLOCK_PERIODS
 from conftest import fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import differences_from_reference, load_rows, score
 
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 DAYS = 3 * 365
-BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (780, 800), (1055, DAYS)]
-"""Ranges of days with traces. Few days are enough. Days 780 to 800 are about 300 days old at the last as-of,
-so only the longest window of episodes (364 days) contains them."""
+BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (490, 520), (780, 800), (1055, DAYS)]
+"""Ranges of days with traces. Few days are enough. A block of periods ends on day 500. Days 780 to 800 are about 300
+days old at the last as-of, so only the longest window of episodes (364 days) contains them."""
 SILENT = (100, DAYS - 100)
 """Range of days in which one agent has no traces."""
 FIRST = datetime.fromisoformat("2021-06-01T00:00:00Z")
@@ -41,6 +42,12 @@ def compared_as_ofs(period: timedelta) -> list[datetime]:
     ]
     around = [FIRST + timedelta(days=day) for day in (100, 107, 130, 131, DAYS - 99, DAYS - 92, DAYS - 70)]
     return [FIRST + period, *around, *between, LAST - period, LAST]
+
+
+def ends_of_blocks(first: datetime, period: timedelta) -> list[datetime]:
+    """Return the last as-of of each block of periods that is computed at once, and the first as-of of the next one."""
+    starts = [first + n * BLOCK_PERIODS * period for n in range(1, DAYS)]
+    return [at for start in starts if start < LAST for at in (start - period, start)]
 
 
 @pytest.mark.slow
@@ -61,4 +68,6 @@ def test_three_years_equal_reference(system_postgres: Server, tmp_path: Path, pe
         load_rows(connection, fleet | {"covenant_traces": filter(arrives, traces)})
         for as_of in (LAST - 3 * length, LAST):
             score(database.profiles_dir, as_of, variables)
-        assert differences_from_reference(connection, LAST, period=period, as_ofs=compared_as_ofs(length)) == []
+        [[first]] = connection.execute("select min(as_of) from ciris.fct_capacity_scores").fetchall()
+        as_ofs = [*compared_as_ofs(length), *ends_of_blocks(first, length)]
+        assert differences_from_reference(connection, LAST, period=period, as_ofs=as_ofs) == []

@@ -99,20 +99,6 @@ def test_marks_of_rows_are_read_in_every_type(database: Database, column_type: s
     assert wrong(database, cases) == []
 
 
-def test_marks_of_format_2_8_are_read_in_rows(database: Database) -> None:
-    with database.connect() as connection:
-        create_source_tables(connection)
-        connection.execute(
-            "alter table cirislens.covenant_traces add deployment_profile jsonb, add trace_format_version text"
-        )
-        connection.cursor().executemany(
-            'insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", deployment_profile)'
-            " values ('t', 'a', %s, %s)",
-            [(START + n * timedelta(minutes=1), Jsonb(profile)) for n, (profile, _) in enumerate(PROFILES)],
-        )
-    assert wrong(database, PROFILES) == []
-
-
 def cases_of_events() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], str]]:
     """Yield type, columns and payload of an event, with the run kind of its trace."""
     for mark in ("run_kind", "deployment_type"):

@@ -18,11 +18,9 @@ from click.testing import Result
 from psycopg.rows import dict_row
 
 import command_line
-from ciris_scoring.cli.after_run import AfterRun, message_of
-from ciris_scoring.database.relations import Relations
+from ciris_scoring.cli.after_run import message_of
 from ciris_scoring.database.run_lock import run_lock
 from ciris_scoring.errors import DbtFailed
-from ciris_scoring.job import run as job
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -37,7 +35,7 @@ from test_bad_input import dbt
 from test_gate import NO_TRIGGER, trigger
 
 AS_OF = SCORED_UNTIL = SAMPLE["as_of"]
-CLOSED = json.dumps({"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"})
+CLOSED = json.dumps({"capacity_alert_id": "closed", "kind": "falling"})
 
 
 @pytest.fixture
@@ -76,8 +74,7 @@ def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     assert "min_traces" in shown(runs_page, small_fleet)
 
 
-def test_run_refused_by_another_run_says_so(small_fleet, monkeypatch):
-    monkeypatch.setattr("ciris_scoring.database.run_lock.LOCK_SECONDS", 0.1)
+def test_run_refused_by_another_run_says_so(small_fleet):
     with small_fleet.connect() as other, run_lock(other, SCHEMA):
         refused = invoke(small_fleet, "--json")
     summary = json.loads(refused.stdout)
@@ -138,79 +135,65 @@ def runs(marts: psycopg.Connection) -> list[dict]:
     return marts.execute(f"select * from {SCHEMA}.fct_scoring_runs order by started_at").fetchall()
 
 
-PUBLISHED = f"""
-    insert into {SCHEMA}_intermediate.int_runs
-        (run_id, started_at, ended_at, command, as_of, outcome, n_scores, n_late_traces)
-    values (%s, now(), now(), 'run', %s, 'published', 0, 0)
-    """
-
-
-@pytest.fixture
-def nothing_to_build(monkeypatch):
-    """Replace the dbt build by a function that only enters the run in the log."""
-    monkeypatch.setattr(job, "_build", lambda lock, _, variables, __: entered(lock, variables))
-
-
-def entered(lock: psycopg.Connection, variables: dict[str, Any]) -> None:
-    lock.execute(PUBLISHED, [variables["run_record"]["id"], variables["as_of"]])
-    lock.execute("commit; begin")
-
-
 def invoke(database: Database, *arguments: str) -> Result:
     return command_line.invoke("run", *command_line.at(database), "--as-of", AS_OF, *arguments)
 
 
-def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_build):
-    done = succeeded(invoke(small_fleet, "--json"))
-    summary, run = json.loads(done.stdout), newest(marts)
-    assert (run["command"], run["outcome"], run["message"]) == ("run", "published", None)
-    assert [summary.pop(name) for name in ("new_alerts", "exit_code", "remedy")] == [[], 0, None]
-    assert (summary.pop("version"), run.pop("version")) == (version("ciris-scoring"), None)
-    for column in ("started_at", "ended_at", "as_of"):
-        run[column] = time_text(run[column])
-    del run["seconds"]
-    assert summary == run
-    failed = invoke(small_fleet, "--json", "--vars", "{ciris_scoring_period: week}")
-    summary = json.loads(failed.stdout)
-    assert (failed.exit_code, summary["exit_code"], summary["outcome"]) == (2, 2, "refused")
-    assert "week" in summary["message"] and summary["started_at"] is None
-
-
-def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy, monkeypatch, nothing_to_build):
-    with opened(sample_copy) as marts:
-        alerts = marts.execute(
-            f"select * from {SCHEMA}.fct_capacity_alerts"
-            f" where as_of = (select max(as_of) from {SCHEMA}.fct_fleet_capacity) order by severity, kind"
-        ).fetchall()
-    added, risen = alerts[-1], next(alert for alert in alerts if alert["severity"] == "critical")
-    read_alerts = AfterRun.read_alerts
-
-    def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Read an earlier state of alerts and verdicts: one alert is missing, one critical alert is a warning, one
-        ended alert is still raised, and one verdict is "wait"."""
-        with connection.transaction(force_rollback=True):
-            change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
-            connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
-            connection.execute(
-                f"insert into {SCHEMA}.fct_capacity_alerts select (jsonb_populate_record(alert, %s)).*"
-                f" from {SCHEMA}.fct_capacity_alerts as alert where capacity_alert_id = %s",
-                [CLOSED, risen["capacity_alert_id"]],
-            )
-            connection.execute(
-                f"update {SCHEMA}.fct_verdicts set verdict = 'wait'"
-                " where as_of = %s and agent_id_hash like 'aff0528b%%' and window_days = 7",
-                [AS_OF],
-            )
-            connection.execute(
-                f"update {change.replace(' where', ' set severity = %s where')}",
-                ["warning", risen["capacity_alert_id"]],
-            )
-            read_alerts(after_run, connection, marts)
-
-    monkeypatch.setattr(AfterRun, "read_alerts", read_others)
+def test_json_and_messages_report_a_run_however_it_ends(small_fleet, marts, monkeypatch):
+    """A run without changes, a run whose report cannot be written, and a refused run."""
     with receiver() as (address, received):
-        refused = f"http://{address}/404"
-        done = invoke(sample_copy, "--notify", f"http://{address}/hook", "--notify", refused)
+        monkeypatch.setenv("CIRIS_NOTIFY", f"http://{address}/hook https://no-such-host.invalid/")
+        done = succeeded(invoke(small_fleet, "--json"))
+        summary, run = json.loads(done.stdout), newest(marts)
+        assert (run["command"], run["outcome"], run["message"]) == ("run", "published", None)
+        assert [summary.pop(name) for name in ("new_alerts", "exit_code", "remedy")] == [[], 0, None]
+        assert summary.pop("version") == run.pop("version") == version("ciris-scoring")
+        for column in ("started_at", "ended_at", "as_of"):
+            run[column] = time_text(run[column])
+        del run["seconds"]
+        assert summary == run and received == [] and "Warning" not in done.stderr
+
+        options = ("--report", "/dev/full", "--vars", "{ciris_verdict_threshold: 0.25}")
+        failed = invoke(small_fleet, "--json", *options)
+        summary = json.loads(failed.stdout)
+        assert (failed.exit_code, summary["outcome"], summary["exit_code"]) == (1, "published", 1)
+        assert "The report cannot be written" in summary["message"]
+        assert "run published, with an error" in received[0]["title"]
+        assert "Warning: The verdicts of fct_verdicts have the threshold 0.25" in failed.stderr
+        assert newest(marts)["outcome"] == "published"
+
+        refused = invoke(small_fleet, "--json", "--vars", "{ciris_scoring_period: week}")
+        summary = json.loads(refused.stdout)
+        assert (refused.exit_code, summary["exit_code"], summary["outcome"]) == (2, 2, "refused")
+        assert "week" in summary["message"] and summary["started_at"] is None
+        assert "notification 2 was not sent" in refused.stderr
+        assert received[1]["outcome"] == "refused" and "week" in received[1]["text"]
+        tested = invoke(small_fleet, "--notify-test")
+        assert tested.exit_code == 1 and len(received) == 3 and "arrive here" in received[2]["text"]
+
+
+def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy):
+    """Before the run, an alert is deleted, a critical alert is made a warning, an alert that has ended is added, and a
+    verdict is changed to "wait". The run publishes the right rows again."""
+    mart = f"{SCHEMA}.fct_capacity_alerts"
+    with opened(sample_copy) as marts:
+        alerts = marts.execute(f"select * from {mart} where as_of = %s order by severity, kind", [AS_OF]).fetchall()
+        added, risen = alerts[-1], next(alert for alert in alerts if alert["severity"] == "critical")
+        marts.execute(
+            f"insert into {mart} select (jsonb_populate_record(alert, %s)).* from {mart} as alert"
+            " where capacity_alert_id = %s",
+            [CLOSED, risen["capacity_alert_id"]],
+        )
+        marts.execute(f"delete from {mart} where capacity_alert_id = %s", [added["capacity_alert_id"]])
+        change = f"update {mart} set severity = 'warning' where capacity_alert_id = %s"
+        marts.execute(change, [risen["capacity_alert_id"]])
+        marts.execute(
+            f"update {SCHEMA}.fct_verdicts set verdict = 'wait'"
+            " where as_of = %s and agent_id_hash like 'aff0528b%%' and window_days = 7",
+            [AS_OF],
+        )
+    with receiver() as (address, received):
+        done = invoke(sample_copy, "--notify", f"http://{address}/hook", "--notify", f"http://{address}/404")
         assert done.exit_code == 0 and "notification 2 was not sent: HTTP Error 404" in done.stderr
         assert address not in done.output
     [message] = received
@@ -222,40 +205,6 @@ def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy, monkeyp
     assert message["outcome"] == "published" and message["as_of"] == AS_OF
     assert "2 new alerts, 1 ended alert, 1 changed verdict" in message["title"]
     assert "Haven (aff0528b) in 7 days: missing fields; wait -> grant" in message["text"]
-
-
-def test_run_warns_of_a_threshold_that_the_first_permission_does_not_have(sample_copy, nothing_to_build):
-    assert "Warning" not in invoke(sample_copy).stderr
-    sample_copy.execute(f"update {SCHEMA}.fct_verdicts set verdict_threshold = 0.25 where verdict not in ('withhold')")
-    said = invoke(sample_copy).stderr
-    assert "Warning: The verdicts of fct_verdicts have the threshold 0.25 (ciris_verdict_threshold)" in said
-
-
-def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, tmp_path, monkeypatch):
-    folder = tmp_path / "removed during the run"
-    folder.mkdir()
-    monkeypatch.setattr(job, "_build", lambda lock, _, variables, __: (folder.rmdir(), entered(lock, variables)))
-    with receiver() as (address, received):
-        options = ("--report", str(folder / "fleet.html"), "--notify", f"http://{address}/hook")
-        failed = invoke(sample_copy, "--json", *options)
-    summary = json.loads(failed.stdout)
-    assert (failed.exit_code, summary["outcome"], summary["exit_code"]) == (1, "published", 1)
-    assert "The report cannot be written" in summary["message"]
-    assert "run published, with an error" in received[0]["title"]
-    with opened(sample_copy) as marts:
-        assert newest(marts)["outcome"] == "published"
-
-
-def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monkeypatch, nothing_to_build):
-    with receiver() as (address, received):
-        addresses = f"http://{address}/hook https://no-such-host.invalid/"
-        monkeypatch.setenv("CIRIS_NOTIFY", addresses)
-        assert invoke(small_fleet).exit_code == 0 and received == []
-        failed = invoke(small_fleet, "--vars", "{ciris_scoring_period: week}")
-        assert failed.exit_code == 2 and "notification 2 was not sent" in failed.stderr
-        assert received[0]["outcome"] == "refused" and "week" in received[0]["text"]
-        tested = invoke(small_fleet, "--notify-test")
-        assert tested.exit_code == 1 and len(received) == 2 and "arrive here" in received[1]["text"]
 
 
 def test_text_of_a_message_mentions_nobody_and_links_nowhere():
