@@ -1,10 +1,7 @@
 """Create the report as one self-contained HTML file or as JSON, and write it atomically."""
 
 import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 import psycopg
 
@@ -44,74 +41,39 @@ def read_report(connection: psycopg.Connection, relations: Relations, window_day
 def check_place(file: Path) -> None:
     """Check that a report can be written to a file, before it is created.
 
-    :raises InputError: the file cannot be written.
+    :raises InputError: the file is a folder, or its folder does not exist or is not writable.
     """
     if file.is_dir():
-        _refuse(file, "it is a folder", "Name a file.")
-    if file.is_block_device():
-        _refuse(file, "it is a disk", "Name a file.")
-    if _is_special(file):
-        if not os.access(file, os.W_OK):
-            _refuse(file, "it is not writable")
-        return
-    folder = _real(file).parent
-    if not folder.is_dir():
-        _refuse(file, f"there is no folder {folder}", "Create the folder first.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        _refuse(file, f"{folder} is not writable")
-
-
-def _refuse(file: Path, reason: str, remedy: str = "Name another file.") -> NoReturn:
-    raise InputError(f"The report cannot be written to {file}: {reason}.", remedy)
+        raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
+    if not file.parent.is_dir():
+        reason = f"there is no folder {file.parent}"
+        raise InputError(f"The report cannot be written to {file}: {reason}.", "Create the folder first.")
+    if not os.access(file if _is_special(file) else file.resolve().parent, os.W_OK):
+        raise InputError(f"The report cannot be written to {file}: it is not writable.", "Name another file.")
 
 
 def write(text: str, file: Path) -> None:
-    """Write a report. A regular file is replaced atomically, so that readers never see a partial report.
-
-    If the file is a symbolic link, its target is replaced. A device, a pipe or an open file such as /dev/stdout is
+    """Write a report. A file is replaced atomically, so that readers never see a partial report; a device or a pipe is
     written to.
 
     :raises CirisError: the file cannot be written. An existing file is unchanged.
     """
-    temporary = None
+    is_special = _is_special(file)
+    place = file if is_special else file.resolve()
+    temporary = place if is_special else place.with_name(f".{place.name[:40]}.{os.getpid()}")
     try:
-        if _is_special(file):
-            with file.open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            return
-        file = _real(file)
-        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+        with temporary.open("a" if is_special else "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
-        mode = file.stat().st_mode & 0o777 if file.exists() else 0o666 & ~_umask()
-        os.chmod(temporary, mode)
-        os.replace(temporary, file)
+        if not is_special:
+            temporary.replace(place)
     except OSError as error:
+        if not is_special:
+            temporary.unlink(missing_ok=True)
         raise CirisError(
             f"The report cannot be written to {file}: {error.strerror}.", "Make room, or name another file."
         ) from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-
-
-def _real(file: Path) -> Path:
-    """Return the target of a symbolic link, or the file itself."""
-    real = Path(os.path.realpath(file)) if file.is_symlink() else file
-    if real.is_symlink():
-        _refuse(file, "its symbolic links lead back to themselves")
-    return real
 
 
 def _is_special(file: Path) -> bool:
-    """Return whether a file cannot be replaced: a device, a pipe, or an open file such as /dev/stdout."""
-    folder = Path(os.path.realpath(file.parent))
-    is_open_file = file.is_symlink() and (folder == Path("/dev") or folder.is_relative_to("/proc"))
-    return file.exists() and (is_open_file or not file.is_file())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Return whether a file cannot be replaced, such as a device, a pipe, or /dev/stdout."""
+    return file.exists() and not file.is_file() or file.parent in (Path("/dev"), Path("/dev/fd"))
