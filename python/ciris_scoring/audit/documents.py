@@ -16,8 +16,7 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Maximum number of events that are read from one document. A document has at most about 16 MB, so with more events
-each would be tiny."""
+"""Maximum number of events that are read from one document."""
 PROBLEMS_KEPT = 20
 """Maximum number of problems that are kept for each batch. Further problems are only counted."""
 SEAL = "ceg_seal"

@@ -1,10 +1,9 @@
 """Parse batches as strict JSON, and split a faulty document into its events."""
 
 import json
-import mmap
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from ciris_scoring.audit import reasons
@@ -65,25 +64,21 @@ class Pieces(NamedTuple):
     after: bytes
     events: Iterator[slice]
 
-    def with_events(self, events: Iterable[bytes]) -> bytes:
-        """Return a batch with the same surrounding text and other events."""
-        return b"%b%b%b" % (self.before, b",".join(events), self.after)
 
-
-def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
+def take_apart(document: bytes) -> Pieces | None:
     """Find the events of a batch by its brackets, without parsing the batch.
 
     The events include a last event that is cut off, and text between events that is not an event. Return None if
-    the document does not have a list of events, or if the text around the list has more than ``longest_around`` bytes.
+    the document does not have a list of events.
     """
     bounds = _events_array(document)
-    if bounds is None or bounds[0] + len(document) - bounds[1] > longest_around:
+    if bounds is None:
         return None
     start, end = bounds
     return Pieces(document[: start + 1], document[end:] or b"]}", _events(document, start + 1, end))
 
 
-def _events_array(document: bytes | mmap.mmap) -> tuple[int, int] | None:
+def _events_array(document: bytes) -> tuple[int, int] | None:
     depth, start = 0, None
     for token in _TOKEN.finditer(document):
         kind = document[token.start()]
@@ -99,11 +94,11 @@ def _events_array(document: bytes | mmap.mmap) -> tuple[int, int] | None:
     return None if start is None else (start, len(document))
 
 
-def _is_events(document: bytes | mmap.mmap, token: re.Match[bytes]) -> bool:
+def _is_events(document: bytes, token: re.Match[bytes]) -> bool:
     return token.end() - token.start() == 8 and document[token.start() : token.end()] == b'"events"'
 
 
-def _events(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice]:
+def _events(document: bytes, start: int, end: int) -> Iterator[slice]:
     depth, last = 0, start
     for token in _TOKEN.finditer(document, start, end):
         kind = document[token.start()]
@@ -120,7 +115,7 @@ def _events(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice
     yield from _between(document, last, end)
 
 
-def _between(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice]:
+def _between(document: bytes, start: int, end: int) -> Iterator[slice]:
     """Yield the position of text between events, unless it is only commas and white space."""
     if junk := _JUNK.search(document, start, end):
         yield slice(junk.start(), end)
