@@ -29,9 +29,9 @@ def part_option(parts: Iterable[str]) -> Callable[[Command], Command]:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Measure speed, intervals and red flags. docs/measuring.md explains each line of the output.
+    """Measure speed, intervals and red flags. docs/measuring.md explains the figures.
 
-    The exit code is 1 if a stated figure is missed. The last lines name the missed figures.
+    Many figures have a limit in the code. The exit code is 1 if one is missed; the last lines name it.
     """
 
 
