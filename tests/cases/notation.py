@@ -149,6 +149,15 @@ class Case:
         """Return the agent_id_hash of an agent of the case."""
         return self.hashes.get(agent, hashlib.md5(f"{self.name}|{agent}".encode()).hexdigest()[:16])
 
+    @property
+    def sources(self) -> dict[str, list[Source]]:
+        """Return the rows of all source tables, with the key of default traces."""
+        return {
+            "covenant_traces": self.traces_of_source(),
+            "wbd_deferrals": self.deferrals_of_source(),
+            "covenant_public_keys": [key("key"), *self.keys],
+        }
+
     def traces_of_source(self) -> list[Source]:
         """Return the case's rows of covenant_traces."""
         rows, last = [], dict[str, int]()

@@ -6,8 +6,10 @@ condition of an `and` by nothing. Comments, docstrings, messages, YAML and the c
 
 from __future__ import annotations
 
-import ast
+import io
+import itertools
 import re
+import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -157,72 +159,35 @@ def _end(tokens: list[Token], at: int) -> int:
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 
-SYMBOLS: dict[type[ast.AST], str] = {
-    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Add: "+", ast.Sub: "-",
-    ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|",
-    ast.And: "and", ast.Or: "or", ast.Not: "not", ast.Invert: "~", ast.USub: "-",
-}  # fmt: skip
+PYTHON_OPERATORS = OPERATORS.keys() - {"=", "<>", "distinct", "left", "asc", "desc"}
+NOT_MUTATED = ("def", "class", "import", "from", "raise", "assert", "@")
+"""First words of statements that are not mutated."""
 NOT_NUMBERS = {"axis", "dtype", "keepdims", "strict", "frozen", "slots", "copy"}
 
 
 def of_python(text: str) -> Iterator[Edit]:
-    """Yield the edits of a Python file."""
-    lines = text.splitlines(keepends=True)
-
-    def place(line: int, column: int) -> int:
-        before = sum(map(len, lines[: line - 1]))
-        return before + len(lines[line - 1].encode()[:column].decode())
-
-    def start(node: ast.expr) -> int:
-        return place(node.lineno, node.col_offset)
-
-    def end(node: ast.expr) -> int:
-        return place(node.end_lineno or 0, node.end_col_offset or 0)
-
-    def edits(node: ast.AST) -> Iterator[Edit]:
-        match node:
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in SYMBOLS:
-                yield from between(left, op, right)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in SYMBOLS:
-                yield from between(left, op, right)
-                if isinstance(op, ast.BitAnd):
-                    sign = text.index("&", end(left))
-                    yield sign, end(node), ""
-                    yield start(node), sign + 2, ""
-            case ast.BoolOp(op=op, values=values):
-                for left, right in zip(values, values[1:], strict=False):
-                    yield from between(left, op, right)
-                yield text.index(SYMBOLS[type(op)], end(values[-2])), end(node), ""
-            case ast.UnaryOp(op=op) if type(op) in SYMBOLS:
-                yield start(node), start(node) + len(SYMBOLS[type(op)]), ""
-            case ast.Constant(value=bool(value)):
-                yield start(node), end(node), str(not value)
-            case ast.Constant(value=int() | float()):
-                yield start(node), end(node), _one_more(text[start(node) : end(node)])
-            case ast.Call(func=ast.Name() | ast.Attribute() as called):
-                name = called.id if isinstance(called, ast.Name) else called.attr
-                if name in FUNCTIONS:
-                    yield end(called) - len(name), end(called), FUNCTIONS[name]
-
-    def between(left: ast.expr, op: ast.AST, right: ast.expr) -> Iterator[Edit]:
-        symbol = SYMBOLS[type(op)]
-        at = text.index(symbol, end(left), start(right))
-        yield at, at + len(symbol), OPERATORS[symbol]
-
-    def walk(node: ast.AST) -> Iterator[Edit]:
-        yield from edits(node)
-        for field, child in ast.iter_fields(node):
-            # Annotations are types. Before Python 3.12, the positions within f-strings are not known.
-            if field in ("annotation", "returns", "decorator_list"):
-                continue
-            for part in child if isinstance(child, list) else [child]:
-                is_skipped = isinstance(part, ast.Raise | ast.JoinedStr | ast.Assert) or (
-                    isinstance(part, ast.keyword) and part.arg in NOT_NUMBERS
-                )
-                if isinstance(part, ast.AST) and not is_skipped:
-                    yield from walk(part)
-
-    yield from walk(ast.parse(text))
+    """Yield the edits of a Python file. Its strings and comments are not mutated."""
+    starts = [0, *itertools.accumulate(map(len, text.splitlines(keepends=True)))]
+    blank = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in blank]
+    statement = tokens[0].string
+    for name, before, token, after in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        if before.type == tokenize.NEWLINE:
+            statement = token.string
+        word, start = token.string, starts[token.start[0] - 1] + token.start[1]
+        is_operand = before.type in (tokenize.NAME, tokenize.NUMBER) or before.string in (")", "]")
+        is_keyword = before.string == "=" and name.string in NOT_NUMBERS
+        new = None
+        if word in ("True", "False"):
+            new = str(word == "False")
+        elif word in PYTHON_OPERATORS and (is_operand or word in ("-", "not")):
+            new = OPERATORS[word]
+        elif word in FUNCTIONS and after.string == "(":
+            new = FUNCTIONS[word]
+        elif token.type == tokenize.NUMBER:
+            new = _one_more(word)
+        if new is not None and not is_keyword and statement not in NOT_MUTATED:
+            yield start, start + len(word), new
 
 
 def _one_more(number: str) -> str:

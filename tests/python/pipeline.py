@@ -30,14 +30,14 @@ from ciris_scoring.database.source_schema import SOURCE_TABLES, create_source_ta
 from ciris_scoring.database.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.marts.marts import SCORED
 from conftest import Database
 from nasty_fleet import oversized
 from reference.attribution import PARTS
 from reference.marts import KEYS, Reference, Rows, attribution_rows
-from reference.record import WINDOWS, Fleet, Window
+from reference.record import TRACES_FROM, WINDOWS, Fleet, Window
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
@@ -235,18 +235,20 @@ def differences_from_reference(
     windows: Sequence[Window] = WINDOWS,
     scored: Sequence[str] = ("production",),
     retired: Mapping[str, datetime] | None = None,
+    traces_from: datetime = TRACES_FROM,
 ) -> list[str]:
     """Return all differences between the published marts and the reference implementation.
 
     :param as_ofs: as-ofs to compare; None for all.
     :param scored: run kinds that the run scores.
     :param retired: times of retirement by agent.
+    :param traces_from: time from which traces count.
     """
     # The time zone is UTC, because in another one, subtracting days would keep the local time of the day.
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
-    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows, scored, retired)
+    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows, scored, retired, traces_from)
     expected = Reference(fleet).rows(wanted)
     assert any(row["capacity_score"] is not None for row in expected["fct_capacity_scores"].values())
     wrong = _wrong_rows(connection, expected, wanted)
@@ -444,6 +446,18 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
         assert ours == theirs
         wrong += relation_differences(connection, schema + layer, other + layer, ours)
     return wrong
+
+
+def differences_from_refresh(
+    database: Database, as_of: datetime, variables: Mapping[str, Any] | None = None, project_dir: Path = REPOSITORY
+) -> list[str]:
+    """Score everything once into another schema, and return the differences of all tables from those of the runs."""
+    profiles_dir = database.profiles_dir / "refreshed"
+    profiles_dir.mkdir()
+    write_profile(profiles_dir, database.server, database=database.name, schema="refreshed")
+    score(profiles_dir, as_of, variables, project_dir=project_dir)
+    with database.connect() as connection:
+        return table_differences(connection, SCHEMA, "refreshed")
 
 
 def relation_differences(

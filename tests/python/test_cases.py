@@ -22,7 +22,6 @@ from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.show import view
 from conftest import Database
 from pipeline import MARTS, create_loose_sources, differences_from_reference, insert_rows, score
-from reference import record
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
@@ -139,12 +138,11 @@ def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
             yield f"{case.name}: {line}"
 
 
-def test_cases_by_day_hold_for_pipeline_and_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_by_day_hold_for_pipeline_and_reference(database: Database) -> None:
     """The surfaces show verdicts that Python computes. They must equal those of fct_verdicts, which SQL computes."""
     assert list(wrong(database)) == []
-    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     with database.connect() as connection:
-        assert differences_from_reference(connection, T, as_ofs=[T]) == []
+        assert differences_from_reference(connection, T, as_ofs=[T], traces_from=TRACES_FROM) == []
         marts = Marts(connection, MARTS)
         for days in (7, 30):
             scores = view.fleet_scores(marts, view.choose(marts, days, T))

@@ -81,6 +81,17 @@ def test_an_unusable_profile_is_explained(tmp_path, content, expected):
     assert "profiles.yml.example" in hint
 
 
+def test_target_of_the_option_is_used_by_dbt_too(scored_sample, tmp_path, monkeypatch):
+    """Without the option, dbt would look for the marts in the schema of the target dev."""
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    profile = yaml.safe_load((scored_sample.profiles_dir / "profiles.yml").read_text())
+    outputs = profile["ciris_scoring"]["outputs"]
+    outputs |= {"prod": outputs["dev"], "dev": outputs["dev"] | {"schema": "nowhere"}}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
+    place = ("--profiles-dir", tmp_path, "--project-dir", REPOSITORY)
+    assert "Mire" in succeeded(invoke("fleet", "--target", "prod", *place)).stdout
+
+
 def test_the_example_profile_works(tmp_path, monkeypatch):
     shutil.copy(REPOSITORY / "profiles.yml.example", tmp_path / "profiles.yml")
     monkeypatch.setenv("CIRIS_DB_HOST", "db.example.org")

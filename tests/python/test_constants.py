@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from jinja2 import Environment
 
@@ -23,12 +24,17 @@ def test_macros_do_not_repeat_names_of_settings() -> None:
     assert {path: found[0] for path, text in SQL.items() if (found := re.search(written, text))} == {}
 
 
+def definitions() -> dict[str, dict[str, Any]]:
+    """Return the definitions of the scoring parameters by name."""
+    found: dict[str, dict[str, Any]] = {}
+    environment = Environment(extensions=["jinja2.ext.do"])
+    environment.globals["return"] = lambda value: found.update(value) or ""
+    macro = SQL["macros/parameters/scoring_parameters.sql"]
+    environment.from_string(macro + "{{ scoring_parameter_definitions() }}").render()
+    return found
+
+
 def test_defaults_in_statistics_equal_defaults_of_parameters() -> None:
     """Benchmarks, which have no database, use defaults in Python. A run reads the published parameters."""
-    macro = SQL["macros/parameters/scoring_parameters.sql"]
-    definitions: dict[str, dict[str, object]] = {}
-    environment = Environment(extensions=["jinja2.ext.do"])
-    environment.globals["return"] = lambda value: definitions.update(value) or ""
-    environment.from_string(macro + "{{ scoring_parameter_definitions() }}").render()
-    assert set(Parameters._fields) <= definitions.keys()
-    assert {name: definitions[name]["default"] for name in Parameters._fields} == Parameters._field_defaults
+    defaults = {name: of["default"] for name, of in definitions().items() if name in Parameters._fields}
+    assert defaults == Parameters._field_defaults

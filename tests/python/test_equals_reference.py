@@ -17,6 +17,7 @@ from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import differences_from_reference, insert_rows, load_rows, score
 from reference.record import Window
+from test_constants import definitions
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy warns of overflow and 0/0
 
@@ -45,45 +46,20 @@ OTHER_PARAMETERS = {
     "weight_s": 0.1,
 }
 
-LEAST: dict[str, Any] = {
-    "lambda_c": 2,
-    "mu_c": 5,
-    "integrity_floor": 0.1,
-    "replay_min_sample": 1,
-    "mttr_scale_hours": 0.001,
-    "norm_k": 0.1,
-    "norm_x0": 0,
-    "drift_pseudo_count": 0.001,
-    "drift_min_sample": 1,
-    "decay_per_day": 0.02,
-    "w_corroborated": 0.5,
-    "w_uncorroborated": 2,
-    "min_traces": 1,
-    "low_capacity_threshold": 0,
-    "chain_gap_share": 0,
-    "chain_gap_z": 0,
-    "falling_least_drop": 0,
-    "falling_ratio": 0,
-    "episode_z": 0,
-    "silent_days": 1,
-    "silent_min_traces": 1,
+
+def ends(which: str) -> dict[str, Any]:
+    """Return the scoring parameters at an end of their ranges, which give extreme confidence bounds.
+
+    :param which: minimum or maximum.
+    """
+    return {name: of[which] for name, of in definitions().items() if which in of and name not in FIXED}
+
+
+FIXED = {
+    *("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s"),  # their sum is 1
+    *("min_traces", "unsafe_entropy_threshold", "corroboration_tolerance"),
 }
-MOST: dict[str, Any] = {
-    "lambda_c": 10,
-    "mu_c": 20,
-    "integrity_floor": 1,
-    "replay_enabled": False,
-    "mttr_scale_hours": 8760,
-    "norm_k": 50,
-    "norm_x0": 1,
-    "drift_pseudo_count": 10,
-    "drift_min_sample": 1_000_000,
-    "decay_per_day": 0.1,
-    "w_corroborated": 2,
-    "w_uncorroborated": 0.5,
-    "low_capacity_threshold": 1,
-}
-"""Parameters at the ends of their ranges, which give extreme confidence bounds."""
+LEAST, MOST = ends("minimum") | {"min_traces": 1}, ends("maximum") | {"replay_enabled": False}
 
 
 def wrong(database: Database, seed: int, parameters: Mapping[str, Any], period: str = "day", **size: int) -> list[str]:

@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from ciris_scoring.cli.options import INSTALL
-from command_line import invoke, printed
+from command_line import printed
 from conftest import REPOSITORY
 
 # A command that downloads packages, followed by the package's name in any spelling, but not by the name of a wheel.
@@ -40,10 +37,3 @@ def test_no_text_installs_the_package_by_name() -> None:
     paths = {REPOSITORY / name for name in names} - {Path(__file__)}
     found = {path.name: wrong(path.read_text("utf-8", "replace")) for path in paths if path.is_file()}
     assert len(found) > 300 and {name: parts for name, parts in found.items() if parts} == {}
-
-
-@pytest.mark.parametrize(
-    ("command", "extra"), [("load", "audit"), ("init-db", "audit"), ("audit", "audit"), ("serve", "api")]
-)
-def test_help_says_how_to_install_an_extra(command: str, extra: str) -> None:
-    assert INSTALL.format(extra) in " ".join(invoke(command, "--help").output.split())

@@ -9,7 +9,7 @@ from cases.notation import Case, T, ago, traces
 from ciris_scoring.database.as_of import text
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
-from pipeline import create_loose_sources, insert_rows, score
+from pipeline import insert_rows, load_rows, score
 from test_bad_input import run
 
 DAY = timedelta(days=1)
@@ -59,8 +59,7 @@ def wrong(database: Database) -> Iterator[str]:
     Between the runs traces arrive late.
     """
     with database.connect() as connection:
-        create_loose_sources(connection)
-        insert_rows(connection, "covenant_traces", EARLY.traces_of_source())
+        load_rows(connection, {"covenant_traces": EARLY.traces_of_source()})
         score(database.profiles_dir, AS_OFS[0])
         rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
         insert_rows(connection, "covenant_traces", rows)

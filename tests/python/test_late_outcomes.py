@@ -13,20 +13,18 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, write_profile
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import invoke
 from conftest import REPOSITORY, Database
 from event_lens import insert_events
-from pipeline import score, table_differences
+from pipeline import differences_from_refresh, score
 from test_bad_input import dbt
 from test_event_lens import WHOLE
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 Time = datetime | None
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
-REFRESHED = "refreshed"
-"""Target schema of a run that scores everything at once."""
 
 
 class Lens:
@@ -170,12 +168,7 @@ def wrong(database: Database) -> Iterator[str]:
     assert result.exit_code == 0, result.output
     if found := lens.rows(late):
         yield f"late after the rescore: {found}"
-    profiles_dir = database.profiles_dir / REFRESHED
-    profiles_dir.mkdir()
-    write_profile(profiles_dir, database.server, database=database.name, schema=REFRESHED)
-    score(profiles_dir, RUNS[-1])
-    with database.connect() as connection:
-        yield from table_differences(connection, SCHEMA, REFRESHED)
+    yield from differences_from_refresh(database, RUNS[-1])
 
 
 @pytest.mark.slow

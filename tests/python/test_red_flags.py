@@ -76,6 +76,12 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
+def of_volume(n: int, trivial: int, before: int, trivial_before: int, days: float = 7.0) -> dict[str, float]:
+    """Return the number of traces and how many of them are trivial, for the window and the baseline of some days."""
+    baseline = {"baseline_n_traces": before, "baseline_n_trivial": trivial_before, "baseline_days": days}
+    return {"n_traces": n, "n_trivial": trivial, **baseline}
+
+
 def of_open(now: tuple[int, int], before: tuple[int, int]) -> dict[str, int]:
     """Return how many of the older deferrals are open, for the window and the baseline."""
     names = ("n_unresolved_deferrals", "n_older_deferrals")
@@ -98,36 +104,11 @@ FLEETS = {
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
         "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
     ),
-    # Two new keys are significant too, but the flag needs three, because honest agents replace their keys.
-    "new keys": (
-        [{"n_new_keys": 2}, {"n_new_keys": 3}],
-        {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
-        "3 new signing keys in 7 days; its own baseline: 0.0 per 50 traces.",
-    ),
-    # One contradicted field, shared key or renumbered trace in the window raises a flag. Counts in the baseline alone
-    # raise none. The comparison value is the count in the baseline, scaled to the number of traces of the window.
-    "single occurrences": (
-        [
-            {
-                "n_contradicted": per_field(idma_fragility_flag=1),
-                "baseline_n_contradicted": per_field(idma_fragility_flag=2),
-            },
-            {"baseline_n_shared_key": 50, "baseline_n_renumbered": 1},
-            {"n_shared_key": 1, "baseline_n_traces": 50},
-            {"n_renumbered": 1, "baseline_n_traces": 50},
-        ],
-        {
-            (0, "contradicted_null", "idma_fragility_flag"): (1, 1, "own_baseline", 0),
-            (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
-            (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
-        },
-        "idma_fragility_flag is missing in 1 of 50 traces, although the JSON components contain it.",
-    ),
     # Shares at exactly a threshold raise the flag, and one trace or deferral less does not: 40 percentage points above
     # the median of 30 %, 15 points above the own baseline's 20 %, and z = 2 for 9 of 15 after 7 of 25.
     **{
         f"constant value, {close} of 100": (
-            [of_plausibility(close, 100), *3 * [of_plausibility(30, 100)]],
+            [of_plausibility(close, 100), *3 * [of_plausibility(30, 100)], of_plausibility(29, 29)],
             {(0, "constant_value", None): (0.7, 0.3, "fleet_median", 7.37058)} if close == 70 else {},
             None,
         )
@@ -160,43 +141,13 @@ FLEETS = {
     # Plausibility, alignment and coherence are correlated in all agents. The first agent has five times as many equal
     # pairs as by chance, but less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The fleet's median share of close plausibilities is 25 %. First agent: 42.5 percentage points above the median.
-    # Second agent: only 35 percentage points. Third agent: 9 traces, but the flag and the median need 30.
-    "constant value": (
-        [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
-        {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
-        "The plausibilities of 27 of 40 traces (67.5 %) differ by at most 0.06; the fleet's median: 25.0 %.",
-    ),
     # The first agent's traces per day are exactly twice as many as in its baseline. The last agent's are 1.995 times as
     # many, which is not enough. The second agent's baseline is shorter than 7 days, so the
     # agent is compared with the fleet's median, which it does not exceed.
     "volume jump": (
-        [
-            {"n_traces": 200, "n_trivial": 100, "baseline_n_trivial": 20, "baseline_days": 7.0},
-            {"n_traces": 300, "n_trivial": 150, "baseline_n_trivial": 20, "baseline_days": 6.9},
-            {
-                "n_traces": 399,
-                "n_trivial": 200,
-                "baseline_n_traces": 200,
-                "baseline_n_trivial": 40,
-                "baseline_days": 7.0,
-            },
-        ],
+        [of_volume(200, 100, 100, 20), of_volume(300, 150, 100, 20, 6.9), of_volume(399, 200, 200, 40)],
         {(0, "volume_jump", None): (math.log(2), 100 / 7, "own_baseline", 5)},
         "28.6 traces per day, 50.0 % trivial; its own baseline: 14.3 per day, 20.0 % trivial.",
-    ),
-    # The first agent had episodes in the previous window. The other agents had none, so the fleet's median is used.
-    "phase churn": (
-        [
-            {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
-            {"n_recoveries": 10, "n_modes": 6},
-            {"n_recoveries": 13, "n_modes": 6},
-        ],
-        {
-            (0, "phase_churn", None): (0.8, 0.25, "own_baseline", 1.94019),
-            (1, "phase_churn", None): (0.6, 0.6, "fleet_median", 0),
-        },
-        "8 different failure modes in 10 fragile episodes (0.80 per episode); its own baseline: 0.25.",
     ),
     # There is no baseline and no other agent. Only flags that need no comparison are raised.
     "nobody to compare with": (

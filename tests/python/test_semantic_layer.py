@@ -103,15 +103,6 @@ def test_metrics_equal_plain_sql(query, marts):
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
 
 
-def test_agents_are_counted_by_verdict(query, marts):
-    found = query(["ciris_agents_7d"], "capacity_score__verdict")
-    expected = marts.execute(
-        f"select verdict, count(*)::text from {SCHEMA}.capacity_overview where window_days = 7"
-        f" and as_of = (select max(as_of) from {SCORES}) group by verdict"
-    ).fetchall()
-    assert {row["capacity_score__verdict"]: row["ciris_agents_7d"] for row in found} == dict(expected)
-
-
 @pytest.mark.slow
 def test_a_score_stays_on_its_day_in_a_zone_west_of_greenwich(query, marts):
     by = ("capacity_score__as_of__day", "capacity_score__day_scored__day")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.notation import TRACES_FROM, Case, T, ago, key, traces
+from cases.notation import TRACES_FROM, Case, T, ago, traces
 from ciris_scoring.database.project import load_project
-from ciris_scoring.lab.embedded import SCHEMA, write_profile
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.marts.alerts import since_before
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.project_files import copy_project
@@ -23,18 +23,9 @@ from ciris_scoring.show.explain import page, read_explanation
 from ciris_scoring.show.report import read_report
 from ciris_scoring.show.tables import fleet_table
 from conftest import REPOSITORY, Database
-from pipeline import (
-    create_loose_sources,
-    differences_from_reference,
-    insert_rows,
-    relations,
-    score,
-    table_differences,
-)
-from reference import record
+from pipeline import differences_from_reference, differences_from_refresh, insert_rows, load_rows, relations, score
 from serving import SCORING, asking
 
-REFRESHED = "refreshed"
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat(), "ciris_scoring_parameters": {"silent_forget_days": 21}}
 AGENTS = {name: f"{name:_<16}" for name in ("gone", "late", "back", "retired", "rare", "never", "again")}
 RETIRED = {AGENTS["retired"]: ago(6), AGENTS["again"]: ago(22)}
@@ -77,9 +68,7 @@ def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
     """Score in increments and once from scratch, and yield the differences."""
     variables = VARIABLES | {"ciris_scoring_period": period}
     with database.connect() as connection:
-        create_loose_sources(connection)
-        insert_rows(connection, "covenant_public_keys", [key("key")])
-        insert_rows(connection, "covenant_traces", FLEET.traces_of_source())
+        load_rows(connection, FLEET.sources)
         for as_of in RUNS:
             if as_of == ago(2):
                 rows = [row | {"trace_id": f"late {row['trace_id']}"} for row in LATE.traces_of_source()]
@@ -93,6 +82,7 @@ def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
             as_ofs=None if period == "day" else as_ofs,
             parameters=VARIABLES["ciris_scoring_parameters"],
             retired=RETIRED,
+            traces_from=TRACES_FROM,
         )
         statuses = dict(
             connection.execute(
@@ -104,11 +94,7 @@ def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
         expected = {"late": "insufficient_data", "back": "insufficient_data", "again": "no_traces"}
         if statuses != {AGENTS[name]: status for name, status in expected.items()}:
             yield f"statuses at T: {statuses}"
-        profiles_dir = database.profiles_dir / REFRESHED
-        profiles_dir.mkdir()
-        write_profile(profiles_dir, database.server, database=database.name, schema=REFRESHED)
-        score(profiles_dir, T, variables, project_dir=project)
-        yield from table_differences(connection, SCHEMA, REFRESHED)
+    yield from differences_from_refresh(database, T, variables, project)
 
 
 def silent(database: Database, as_of: datetime) -> dict[str, str]:
@@ -127,44 +113,16 @@ def silent(database: Database, as_of: datetime) -> dict[str, str]:
         )
 
 
-def test_increments_with_silent_agents_equal_full_refresh_and_reference(
-    database: Database, retiring: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+def test_increments_with_silent_agents_equal_full_refresh_and_reference(database: Database, retiring: Path) -> None:
     assert list(wrong(database, retiring, "day")) == []
     assert silent(database, ago(8)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "retired", "rare", "late")}
     assert silent(database, ago(6)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "rare", "late")}
 
 
-def test_verdict_does_not_improve_while_an_agent_falls_silent(database: Database) -> None:
-    """Each day of the silence, the window has fewer traces, until there are too few for a score."""
-    with database.connect() as connection:
-        create_loose_sources(connection)
-        insert_rows(connection, "covenant_public_keys", [key("key")])
-        is_overridden = [True, True, False] * 200
-        faded = traces(ago(60), 600, agent="gone", every=timedelta(hours=2), action_was_overridden=is_overridden)
-        insert_rows(connection, "covenant_traces", Case("fading", faded, hashes=AGENTS).traces_of_source())
-    score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
-    found = database.execute(
-        f"select as_of, verdict, score_status from {SCHEMA}.fct_verdicts"
-        f" join {SCHEMA}.fct_capacity_scores using (agent_id_hash, as_of, window_days)"
-        f" where window_days = 7 and as_of >= %s order by as_of",
-        [ago(11)],
-    )
-    assert {status for *_, status in found} == {"final", "insufficient_data", "no_traces"}
-    assert {verdict for _, verdict, _ in found} <= {"withhold", "suspend"}, found
-    faded_at = min(as_of for as_of, _, status in found if status == "insufficient_data")
-    with database.connect() as connection:
-        news = since_before(Marts(connection, relations()), faded_at, 7, [])
-    assert (news.ended_alerts, [one.kind for one in news.unmeasured_alerts]) == ([], ["low_capacity"])
-
-
 def test_agent_without_a_row_any_more_is_news(database: Database) -> None:
     """Three agents are forgotten 21 days after their last traces."""
     with database.connect() as connection:
-        create_loose_sources(connection)
-        insert_rows(connection, "covenant_public_keys", [key("key")])
-        insert_rows(connection, "covenant_traces", FLEET.traces_of_source())
+        load_rows(connection, FLEET.sources)
     score(database.profiles_dir, T, VARIABLES)
     with database.connect() as connection:
         [news] = [
@@ -188,9 +146,7 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
         hashes=AGENTS,
     )
     with database.connect() as connection:
-        create_loose_sources(connection)
-        insert_rows(connection, "covenant_public_keys", [key("key")])
-        insert_rows(connection, "covenant_traces", fleet.traces_of_source())
+        load_rows(connection, fleet.sources)
     score(database.profiles_dir, T, {"ciris_traces_from": TRACES_FROM.isoformat()})
     project = load_project(REPOSITORY, database.profiles_dir)
     told = read_explanation(project, agent)
@@ -198,9 +154,7 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
     assert told["silence"] == f"No trace since 2026-02-28 22:00. {newest}"
     assert " ".join(page(told).split()).startswith(told["silence"])
     assert (told["verdict"], [one["name"] for one in told["raised"]]) == ("suspend", ["silent"])
-    assert (told["capacity_score"], told["last_score"]["capacity_score"], told["last_score"]["verdict"]) == (
-        *(None, 0.0, "withhold"),
-    )
+    assert (told["capacity_score"], told["last_score"]["verdict"]) == (None, "withhold")
     assert told["loss_components"] and told["explained_as_of"] == told["last_score"]["as_of"]
     with asking(project) as client:
         answer = client.get(f"{SCORING}/capacity/fleet").json()
@@ -209,31 +163,23 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
         assert (answer["fleet"]["n_no_traces"], answer["unscored"]) == (1, [])
         for path in ("capacity", "factors", "history"):
             assert client.get(f"{SCORING}/{path}/{agent}").status_code == 200
-        metrics = client.get("/metrics").text
-        assert 'ciris_scoring_agents{category="no_traces",window_days="7"} 1.0' in metrics
-        html = {"accept": "text/html"}
         for path, said in {
+            "/metrics": 'ciris_scoring_agents{category="no_traces",window_days="7"} 1.0',
             "/": "1 silent",
             f"/agent?agent_id={agent}": newest,
             "/?as_of=2026-03-08": "can no longer be measured: no trace since 28 February, untrusted key: ",
             "/alerts?as_of=2026-03-08": "can no longer be measured: no trace since 2026-02-28 22:00 UTC",
         }.items():
-            assert said in client.get(path, headers=html).text, path
+            assert said in client.get(path, headers={"accept": "text/html"}).text, path
     with database.connect() as connection:
-        lines = fleet_table(connection, relations(), T).splitlines()
-        before = fleet_table(connection, relations(), ago(23)).splitlines()
+        text = fleet_table(connection, relations(), T)
         document = json.loads(read_report(connection, relations(), 7, json=True))
-    assert "Category: 0 High Fragility, 0 Moderate Capacity, 1 Healthy Capacity, 0 High Capacity, 1 silent" in lines
-    [row] = [line for line in lines if "(gone____)" in line]
-    assert re.search(r"-  +silent +suspend ", row)
-    assert "Since the as-of before:" in before[0]
-    assert (document["fleet"]["n_agents"], document["fleet"]["n_no_traces"]) == (2, 1)
+    assert re.search(r"\(gone____\) +-  +silent +suspend ", text) and " 1 silent\n" in text
     assert {one["score_status"] for one in document["agents"]} == {"final", "no_traces"}
 
 
 @pytest.mark.slow
 def test_hourly_increments_with_silent_agents_equal_full_refresh_and_reference(
-    database: Database, retiring: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, retiring: Path
 ) -> None:
-    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     assert list(wrong(database, retiring, "hour")) == []

@@ -234,7 +234,7 @@ class Source:
     """scoring.md §2: cleaned source rows, divided into traces that are scored and rows that are only counted."""
 
     def __init__(
-        self, rows: Iterable[Mapping[str, Any]], run_end: datetime, scored: Sequence[str] = ("production",)
+        self, rows: Iterable[Mapping[str, Any]], run_end: datetime, scored: Sequence[str], traces_from: datetime
     ) -> None:
         self.traces: dict[str, list[Row]] = defaultdict(list)
         self.set_aside: dict[str, list[Row]] = defaultdict(list)
@@ -246,7 +246,7 @@ class Source:
             delivery = agent, trace["trace_id"], trace["audit_sequence_number"]
             if is_infinite(at) or at >= run_end:
                 self.set_aside["future_trace"].append(trace)
-            elif at < TRACES_FROM:
+            elif at < traces_from:
                 self.set_aside["implausible_timestamp"].append(trace)
             elif agent is None:
                 is_blank = "blank_agent_id_hash" in trace["repairs"]
@@ -497,12 +497,13 @@ class Fleet:
         windows: Sequence[Window] = WINDOWS,
         scored: Sequence[str] = ("production",),
         retired: Mapping[str, datetime] | None = None,
+        traces_from: datetime = TRACES_FROM,
     ) -> None:
         self.retired = retired or {}
         self.p = DEFAULTS | dict(parameters or {})
         self.period, self.per_day, self.windows = period, DAY // period, windows
         self.run_end = floor(run_as_of, period)
-        self.source = Source(traces, self.run_end, scored)
+        self.source = Source(traces, self.run_end, scored, traces_from)
         firsts = [found[0]["timestamp"] for found in self.source.traces.values()]
         # Alerts compare the gaps of a window with the gaps of the 90 days before the window.
         spans = [(one.days + max(one.baseline_days, 90), one.coherence_days) for one in windows]
