@@ -7,7 +7,7 @@ import pytest
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from pipeline import RUN_TIMES
-from test_bad_input import dbt, marts, parsed, refusal, restore, run, saved
+from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 SCORED_UNTIL = BEFORE
@@ -143,14 +143,3 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected):
         assert published(marts(database)) == before
     assert run(database, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected
-
-
-@pytest.mark.parametrize(
-    ("mart", "column"), [("fct_capacity_scores", "c_score"), ("fct_score_certainty", "capacity_score_low")]
-)
-def test_mart_whose_contract_has_another_type_is_not_built(restored, mart, column, monkeypatch):
-    """An integer in place of a rate would publish zeros. The second mart is a Python model."""
-    node = parsed(restored, None).nodes[f"model.ciris_scoring.{mart}"]
-    monkeypatch.setattr(node.columns[column], "data_type", "integer")
-    said = refusal(dbt(restored, "run", "--select", mart))
-    assert "enforced contract that failed" in said and column in said, said

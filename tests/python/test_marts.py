@@ -59,17 +59,6 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_autovacuum_analyzes_only_keys_and_indexed_columns_of_python_models(marts):
-    analyzed = """
-        select c.relname, array_agg(a.attname::text order by a.attname)
-        from pg_class as c
-        join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and a.attstattarget is distinct from 0
-        where c.relname in ('int_windows', 'fct_score_certainty') and c.relkind = 'r'
-        group by c.relname order by c.relname"""
-    keys = ["agent_id_hash", "as_of", "window_days"]
-    assert marts.execute(analyzed).fetchall() == [("fct_score_certainty", keys), ("int_windows", keys)]
-
-
 def test_ingestion_counts_are_the_sums_of_the_batches_of_a_day(marts):
     of_batches = """
         select date_trunc('day', batch_timestamp, 'UTC'), kind.issue, sum(kind.n), count(*)
