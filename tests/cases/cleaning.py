@@ -34,12 +34,7 @@ CASES = [
             "old": {"n_traces": 1, "chain_gaps": 0, "link_rate": 1, "issues": {"duplicate_trace": 1}},
             "unnumbered": {"n_traces": 1, "issues": {"duplicate_trace": 1}},
             "renumbered": {"n_traces": 2, "issues": {}},
-            "nameless": {
-                "n_traces": 2,
-                "chain_duplicates": 1,
-                "alerts": {"broken_chain": "critical"},
-                "issues": {},
-            },
+            "nameless": {"n_traces": 2, "chain_duplicates": 1, "alerts": {"broken_chain": "critical"}, "issues": {}},
         },
     ),
     Case(
@@ -51,12 +46,7 @@ CASES = [
             *traces(ago(2), agent="null", audit_sequence_number=1, trace_id="b", agent_name="Ann"),
             *traces(ago(2), agent="id", audit_sequence_number=None, trace_id="a", agent_name="Bea"),
             *traces(
-                ago(2),
-                agent="id",
-                audit_sequence_number=None,
-                trace_id="B",
-                agent_name="Ann",
-                idma_fragility_flag=True,
+                ago(2), agent="id", audit_sequence_number=None, trace_id="B", agent_name="Ann", idma_fragility_flag=True
             ),
         ],
         agents={
@@ -104,10 +94,7 @@ CASES = [
         "2 a trace is mock or test if one of its marks says so, in any case and with spaces; other values do not count",
         [
             *traces(
-                ago(2),
-                8,
-                agent="kind",
-                run_kind=[None, "", " Production\t", "mock", "MOCK ", "test", "qa", "mocks"],
+                ago(2), 8, agent="kind", run_kind=[None, "", " Production\t", "mock", "MOCK ", "test", "qa", "mocks"]
             ),
             *traces(
                 ago(2),
@@ -126,11 +113,7 @@ CASES = [
                 agent="json",
                 action_result=[
                     *(None, 7, {"models_used": None}, {"models_used": ["llama", 3]}, {"model": "mock"}),
-                    *(
-                        {"models_used": "llama4scout (mock)"},
-                        {"models_used": ["x", "MOCK"]},
-                        {"models_used": ["mOcK"]},
-                    ),
+                    *({"models_used": "llama4scout (mock)"}, {"models_used": ["x", "MOCK"]}, {"models_used": ["mOcK"]}),
                 ],
             ),
             *traces(
@@ -143,20 +126,9 @@ CASES = [
                     {"deployment_type": "qa", "trace_format_version": "2.7.10"},
                 ],
             ),
+            *traces(ago(2), 3, agent="format", deployment_type="qa", trace_format_version=["2.8.0", "2.7.9", "10.0"]),
             *traces(
-                ago(2),
-                3,
-                agent="format",
-                deployment_type="qa",
-                trace_format_version=["2.8.0", "2.7.9", "10.0"],
-            ),
-            *traces(
-                ago(2),
-                3,
-                agent="both",
-                deployment_type="qa",
-                model=["mock", "x", "x"],
-                run_kind=["test", "mock", "x"],
+                ago(2), 3, agent="both", deployment_type="qa", model=["mock", "x", "x"], run_kind=["test", "mock", "x"]
             ),
         ],
         agents={
@@ -185,11 +157,7 @@ CASES = [
             ),
             *traces(ago(1), agent_name="Ann"),
             *traces(
-                ago(1, minutes=-2),
-                agent_name="Mo",
-                run_kind="qa",
-                audit_sequence_number=9,
-                action_was_overridden=True,
+                ago(1, minutes=-2), agent_name="Mo", run_kind="qa", audit_sequence_number=9, action_was_overridden=True
             ),
             *traces(ago(1, minutes=-3), 2, agent_name="Ann", audit_sequence_number=[10, 12]),
         ],

@@ -13,11 +13,7 @@ FLAWLESS = 0.9 * norm(1)
 def overridden(k: int, agent: str) -> list:
     """Return a hundred traces of which k are overridden."""
     return traces(
-        ago(1),
-        100,
-        agent=agent,
-        every=timedelta(seconds=30),
-        action_was_overridden=[True] * k + [False] * (100 - k),
+        ago(1), 100, agent=agent, every=timedelta(seconds=30), action_was_overridden=[True] * k + [False] * (100 - k)
     )
 
 
@@ -100,11 +96,7 @@ CASES = [
             "0.557": {"capacity_score": exp(-0.4) * FLAWLESS, "category": "moderate"},
             "0.832": {"capacity_score": FLAWLESS, "category": "healthy"},
             # No trace has an error, so the interval ends at the score.
-            "0.924": {
-                "capacity_score": norm(1),
-                "category": "high_capacity",
-                "capacity_score_high": norm(1),
-            },
+            "0.924": {"capacity_score": norm(1), "category": "high_capacity", "capacity_score_high": norm(1)},
         },
     ),
     Case(

@@ -15,11 +15,7 @@ CASES = [
     ),
     Case(
         "3 a rename at the first trace of the window counts, however old the earlier name is",
-        [
-            *traces(ago(40), agent_name="Ann"),
-            *traces(ago(20), agent_name=None),
-            *traces(ago(7), 4, agent_name="Bea"),
-        ],
+        [*traces(ago(40), agent_name="Ann"), *traces(ago(20), agent_name=None), *traces(ago(7), 4, agent_name="Bea")],
         [Row({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), Row({"d_identity": 1 / 5}, window=30)],
     ),
     Case(

@@ -108,10 +108,7 @@ CASES = [
             *traces(ago(5), 3, agent="restarted"),
             *traces(ago(1), 2, agent="restarted", audit_sequence_number=[1, 2]),
             *traces(
-                ago(1),
-                agent="nulled",
-                action_was_overridden=None,
-                conscience_result={"action_was_overridden": True},
+                ago(1), agent="nulled", action_was_overridden=None, conscience_result={"action_was_overridden": True}
             ),
             *notation.traces(ago(1), 2, agent="copy", signature_key_id=["key of restarted", "another key of copy"]),
         ],

@@ -47,10 +47,7 @@ FORTY = sorted(
 CASES = [
     comparison(
         "entropy passes at its threshold",
-        [
-            conscience(**ENTROPY),
-            conscience(**ENTROPY | {"entropy_passed": False, "entropy_score": 0.4000001}),
-        ],
+        [conscience(**ENTROPY), conscience(**ENTROPY | {"entropy_passed": False, "entropy_score": 0.4000001})],
         [
             conscience(**ENTROPY | {"entropy_passed": False}),
             conscience(**ENTROPY | {"entropy_score": 0.4000001}),

@@ -41,11 +41,7 @@ CASES = [
                 "r_score": norm(1 - MOVED),
                 "unmeasured_components": ["ece"],
             },
-            "two": {
-                "delta_csdma_plausibility_score": 0,
-                "delta_drift": MOVED / 2,
-                "r_score": norm(1 - MOVED / 2),
-            },
+            "two": {"delta_csdma_plausibility_score": 0, "delta_drift": MOVED / 2, "r_score": norm(1 - MOVED / 2)},
         },
     ),
     Case(
@@ -76,10 +72,7 @@ CASES = [
             )
         ],
         [
-            Row(
-                {**{f"delta_{metric}": 0 for metric in METRICS}, "delta_drift": 0, "r_score": norm(1)},
-                agent=agent,
-            )
+            Row({**{f"delta_{metric}": 0 for metric in METRICS}, "delta_drift": 0, "r_score": norm(1)}, agent=agent)
             for agent in ("1,000 and 30", "300 and 30", "half and half", "tenths")
         ],
     ),

@@ -118,10 +118,7 @@ CASES = [
         # One rejected deferral in 7 days makes the capacity score 0. Its interval ends above 0.6, because one deferral
         # says little. With one good and one rejected deferral, the capacity score is 0.416.
         [
-            Row(
-                {"capacity_score": 0, "category": "high_fragility", "verdict": "review"},
-                agent="rejected",
-            ),
+            Row({"capacity_score": 0, "category": "high_fragility", "verdict": "review"}, agent="rejected"),
             Row({"fragile_window_days": 7, "verdict": "review"}, agent="rejected", window=30),
             Row({"capacity_score": FLAWLESS / 2, "category": "moderate", "verdict": "keep"}, agent="half"),
             Row({"capacity_score": FLAWLESS, "verdict": "grant"}, agent="good"),

@@ -58,11 +58,7 @@ CASES = [
             *traces(ago(1), agent_name=None),
             *traces(ago(), agent_name="Cleo"),
         ],
-        [
-            Row({"agent_name": "Bea"}),
-            Row({"agent_name": "Bea"}, at=ago(1)),
-            Row({"agent_name": "Ann"}, at=ago(2)),
-        ],
+        [Row({"agent_name": "Bea"}), Row({"agent_name": "Bea"}, at=ago(1)), Row({"agent_name": "Ann"}, at=ago(2))],
     ),
     Case(
         "1 labels of agents are unique",
@@ -71,10 +67,7 @@ CASES = [
             *traces(ago(2, us=-1), agent="second", agent_name="Twin"),
             *traces(ago(1), agent="second", agent_name="Renamed"),
         ],
-        agents={
-            "first": {"agent_label": "Twin (0123abcd)"},
-            "second": {"agent_label": "Twin (0123abcd0001 #2)"},
-        },
+        agents={"first": {"agent_label": "Twin (0123abcd)"}, "second": {"agent_label": "Twin (0123abcd0001 #2)"}},
         hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
     ),
     Case(

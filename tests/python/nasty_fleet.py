@@ -55,10 +55,7 @@ def components(rng: random.Random, row: Row) -> Row:
         "optimization_veto_passed": rng.random() < 0.9,
         "epistemic_humility_passed": rng.random() < 0.9,
     }
-    guardrails = {
-        "thought_depth_triggered": rng.random() < 0.05,
-        "updated_status_detected": rng.random() < 0.05,
-    }
+    guardrails = {"thought_depth_triggered": rng.random() < 0.05, "updated_status_detected": rng.random() < 0.05}
     conscience = {
         **checks,
         **guardrails,
@@ -112,28 +109,8 @@ def components(rng: random.Random, row: Row) -> Row:
 
 
 MODELS = ["mock-model", "MoCk", "m\u03bfck", "moc", " mock ", None]
-MODELS_USED = [
-    "llama (mock)",
-    ["real", "MOCK"],
-    ["real"],
-    [],
-    [[{"name": "aMocka"}]],
-    "moc\u212a",
-    7,
-    {"mock": 1},
-]
-DEPLOYMENT_TYPES = [
-    "production",
-    "Mock",
-    " qa ",
-    "BATTERY",
-    "test",
-    "development\u00a0",
-    "staging",
-    "mocks",
-    "",
-    None,
-]
+MODELS_USED = ["llama (mock)", ["real", "MOCK"], ["real"], [], [[{"name": "aMocka"}]], "moc\u212a", 7, {"mock": 1}]
+DEPLOYMENT_TYPES = ["production", "Mock", " qa ", "BATTERY", "test", "development\u00a0", "staging", "mocks", "", None]
 RUN_KINDS = ["production", " Production ", "", None, "mock", "MOCK", "test", "qa", "mock2"]
 PROFILES = [
     {"run_kind": "battery", "trace_format_version": "2.8.0"},

@@ -357,10 +357,7 @@ def attribution_differences(
             scores[tuple(place)]["components"][component] = row["component_value"]
     expected = attribution_rows(scores, wanted, period, parameters_of)
     wrong = _wrong_rows(connection, expected, wanted, EXACT)
-    for mart, column, direction in (
-        ("fct_score_attribution", "points_lost", -1),
-        ("fct_score_changes", "points", 1),
-    ):
+    for mart, column, direction in (("fct_score_attribution", "points_lost", -1), ("fct_score_changes", "points", 1)):
         groups: dict[tuple, list[tuple]] = defaultdict(list)
         for key, row in _by_key(connection, mart, wanted).items():
             # Loss components with equal points are ranked in the order of PARTS.

@@ -193,12 +193,7 @@ class Agent:
             "completed_at": moment[-1],
             "trace_level": "generic",
             "components": [
-                {
-                    "component_type": COMPONENT_TYPES[kind],
-                    "event_type": kind,
-                    "timestamp": when,
-                    "data": content,
-                }
+                {"component_type": COMPONENT_TYPES[kind], "event_type": kind, "timestamp": when, "data": content}
                 for (kind, content), when in zip(data.items(), moment, strict=True)
             ],
         }

@@ -250,10 +250,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(build_with,
     assert expected in build_with({section: settings})
 
 
-STORED = {
-    "table": "{{ config(materialized='table') }}\n",
-    "incremental": "{{ config(materialized='incremental') }}\n",
-}
+STORED = {"table": "{{ config(materialized='table') }}\n", "incremental": "{{ config(materialized='incremental') }}\n"}
 READS = "select count(*) as n from {{ ref('lowest_scores') }}"
 """lowest_scores is a view on the marts."""
 FOLLOWS = "-- depends_on: {{ ref('ciris_scoring', 'fct_scoring_runs') }}\n"

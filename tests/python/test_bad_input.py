@@ -62,11 +62,7 @@ def restore(database: Database, copy: str) -> None:
 
 
 def marts(
-    database: Database,
-    *,
-    schemas: Iterable[str] = (SCHEMA,),
-    without: Iterable[str] = (),
-    may_be_none: bool = False,
+    database: Database, *, schemas: Iterable[str] = (SCHEMA,), without: Iterable[str] = (), may_be_none: bool = False
 ) -> dict[str, str]:
     """Return the MD5 hash of the rows of each table and view of the schemas, except the run log.
 
@@ -118,12 +114,7 @@ def published(small_fleet: Database, fleet_until: Callable[[str | None], str]) -
 # --- running commands ------------------------------------------------------------------------------------------------
 
 
-def run(
-    database: Database,
-    *arguments: str,
-    variables: Any = None,
-    as_of: str | None = NEWEST,
-) -> Result:
+def run(database: Database, *arguments: str, variables: Any = None, as_of: str | None = NEWEST) -> Result:
     """Run `ciris-scoring run` in this process, and fail if it raises an exception."""
     options = [*at(database), *arguments]
     if as_of is not None:
@@ -231,11 +222,7 @@ def test_run_that_would_write_through_a_view_is_refused(published: Database, tmp
 
 
 TOO_EARLY = "which is before the variable ciris_traces_from, 2020-01-01"
-OLDER_THAN_PUBLISHED = [
-    OLDER,
-    "is before the newest published as-of, 2026-06-15",
-    "(in plain dbt ciris_as_of)",
-]
+OLDER_THAN_PUBLISHED = [OLDER, "is before the newest published as-of, 2026-06-15", "(in plain dbt ciris_as_of)"]
 REFRESH = ["schema ciris", "ciris_allow_rescoring: true", "omit --full-refresh"]
 RUNS: list[tuple[list[str], dict[str, Any], list[str]]] = [
     (["--as-of", "9999-12-31T23:59-05:00"], {}, ["--as-of is '9999-12-31T23:59-05:00'", "0001 to 9999"]),

@@ -179,8 +179,7 @@ def test_since_lists_components_for_stored_comparisons_and_else_factors(marts):
 
 def test_explanation_without_a_score_lists_traces(marts):
     [row] = read(
-        marts,
-        "select * from fct_capacity_scores where capacity_score is null order by n_traces desc, as_of limit 1",
+        marts, "select * from fct_capacity_scores where capacity_score is null order by n_traces desc, as_of limit 1"
     )
     found = explanation(marts, row["agent_id_hash"], row["window_days"], row["as_of"])
     told = page(found)

@@ -28,12 +28,7 @@ def expected(small_fleet: Database) -> dict[str, str]:
         assert run(database, as_of=NEWEST).exit_code == 0
         expected = marts(database, without=RUN_TIMES)
         # A successful run changes all relations but these, so the test would notice if a failed run published one.
-        unchanged = (
-            "dim_scoring_parameters",
-            "dim_scoring_windows",
-            "dim_capacity_categories",
-            "permissions",
-        )
+        unchanged = ("dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories", "permissions")
         assert {name for name in before if before[name] == expected[name]} == {f"{SCHEMA}.{name}" for name in unchanged}
         # The newest scores are published with a restatement window of 3 days, so older scores are final.
         message = refusal(run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5}), exit_code=1)

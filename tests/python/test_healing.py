@@ -114,10 +114,7 @@ SESSIONS = """
     where datname = current_database() and backend_type = 'client backend' and pid <> all(%s)
     """
 KILLED = "killed"
-HOW = {
-    "fails": "raise exception 'the disk is full'",
-    "is killed": f"perform pg_advisory_xact_lock({LOCK})",
-}
+HOW = {"fails": "raise exception 'the disk is full'", "is killed": f"perform pg_advisory_xact_lock({LOCK})"}
 Death = tuple[str, int] | None
 DEATHS = st.none() | st.tuples(st.sampled_from(sorted(HOW)), st.integers(1, 70))
 PLACES = st.integers(0, 999)

@@ -38,8 +38,7 @@ def test_documents_have_tables_of_alerts_and_red_flags(document: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mart", "column", "kinds"),
-    [("fct_capacity_alerts", "kind", ALERTS), ("fct_red_flags", "red_flag", FLAGS)],
+    ("mart", "column", "kinds"), [("fct_capacity_alerts", "kind", ALERTS), ("fct_red_flags", "red_flag", FLAGS)]
 )
 def test_marts_accept_exactly_the_alerts_and_red_flags_with_a_file(
     mart: str, column: str, kinds: Mapping[str, Kind]

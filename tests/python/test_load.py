@@ -399,12 +399,7 @@ def test_only_signed_values_are_loaded(project, database, tmp_path):
 
 
 def llm_call(model: str) -> Json:
-    return {
-        "component_type": "llm_call",
-        "event_type": "LLM_CALL",
-        "timestamp": None,
-        "data": {"model": model},
-    }
+    return {"component_type": "llm_call", "event_type": "LLM_CALL", "timestamp": None, "data": {"model": model}}
 
 
 def marked_traces(agent: Agent) -> dict[str, list[Json]]:

@@ -154,10 +154,7 @@ def test_load_and_simulation_refuse_planted_tables(roles: Roles, tmp_path: Path)
         error, hint = refused(command(database, *load))
         assert f"View {verification} has the name of a table" in error
         owner.execute(hint.split(": ", 2)[2])
-        change(
-            "alter schema cirislens owner to {mallory}; grant usage, create on schema cirislens to {scorer}",
-            t="",
-        )
+        change("alter schema cirislens owner to {mallory}; grant usage, create on schema cirislens to {scorer}", t="")
         for place in places[:-1]:
             change(OF_MALLORY + "grant all on {t} to {scorer}", t=place)
         succeeded(command(database, *load))

@@ -104,10 +104,7 @@ def test_unknown_role_stops_a_run_before_it_builds(small_fleet, roles, monkeypat
 
 @pytest.mark.slow
 def test_api_answers_during_a_full_refresh(small_fleet, tmp_path) -> None:
-    with (
-        reader(small_fleet, f"api_{uuid.uuid4().hex[:8]}", tmp_path) as read_by,
-        asking(read_by) as client,
-    ):
+    with reader(small_fleet, f"api_{uuid.uuid4().hex[:8]}", tmp_path) as read_by, asking(read_by) as client:
         answers: Counter[int] = Counter()
         is_over = threading.Event()
 

@@ -220,8 +220,7 @@ def test_text_of_a_message_mentions_nobody_and_links_nowhere():
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["json://localhost/a", "", "x", "ftp://example.org", "http://[::1", "https://", "http://localhost:0/"],
+    "address", ["json://localhost/a", "", "x", "ftp://example.org", "http://[::1", "https://", "http://localhost:0/"]
 )
 def test_unusable_address_is_refused_before_the_run(small_fleet, marts, address):
     before = newest(marts)

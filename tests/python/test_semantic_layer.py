@@ -83,8 +83,7 @@ def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Qu
         since = [AS_OF - timedelta(days=3)]
         connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
         connection.execute(
-            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
-            since,
+            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}", since
         )
     return semantic_layer(sample_copy, tmp_path_factory.mktemp("project"))
 

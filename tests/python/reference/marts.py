@@ -189,11 +189,7 @@ class Reference:
             yield "low_capacity", "critical" if is_sure else "warning", capacity
         broken = sum(row[f"chain_{kind}"] for kind in ("gaps", "rewinds", "duplicates"))
         if broken:
-            yield (
-                "broken_chain",
-                "critical" if self._is_rewritten(agent, row, end, window) else "warning",
-                broken,
-            )
+            yield ("broken_chain", "critical" if self._is_rewritten(agent, row, end, window) else "warning", broken)
         untrusted = round((1 - row["key_rate"]) * row["n_traces"])
         if untrusted:
             yield "untrusted_key", "critical", untrusted

@@ -84,14 +84,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 # scoring.md §6: correctness of a resolved deferral by status. None: a deferral of this status is not judged.
-OUTCOMES = {
-    "RESOLVED": 1.0,
-    "ESCALATED": 1.0,
-    "REJECTED": 0.0,
-    "WITHDRAWN": 0.0,
-    "PENDING": None,
-    "UNDER_REVIEW": None,
-}
+OUTCOMES = {"RESOLVED": 1.0, "ESCALATED": 1.0, "REJECTED": 0.0, "WITHDRAWN": 0.0, "PENDING": None, "UNDER_REVIEW": None}
 
 # --- scoring.md §2: cleaning -----------------------------------------------------------------------------------------
 
