@@ -108,7 +108,7 @@ FLEETS = {
     # the median of 30 %, 15 points above the own baseline's 20 %, and z = 2 for 9 of 15 after 7 of 25.
     **{
         f"constant value, {close} of 100": (
-            [of_plausibility(close, 100), *3 * [of_plausibility(30, 100)], of_plausibility(29, 29)],
+            [of_plausibility(close, 100), *3 * [of_plausibility(30, 100)], of_plausibility(9, 9)],
             {(0, "constant_value", None): (0.7, 0.3, "fleet_median", 7.37058)} if close == 70 else {},
             None,
         )
