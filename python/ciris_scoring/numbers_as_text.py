@@ -1,7 +1,7 @@
 """Numbers as text for people. Scores are cut, not rounded, because 0.848 must not look like 0.85, which is another
 category."""
 
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
 from math import isnan
 
 SCORE_DECIMALS = 3
@@ -18,9 +18,10 @@ def score(value: float) -> str:
     return cut(value, SCORE_DECIMALS)
 
 
-def bound(value: float) -> str:
-    """Return a confidence bound as text, cut to 2 decimals."""
-    return cut(value, 2)
+def bounds(low: float, high: float) -> tuple[str, str]:
+    """Return confidence bounds as text with 2 decimals: the lower one cut, and the upper one rounded up, so that the
+    interval that people read contains the score."""
+    return cut(low, 2), f"{Decimal(repr(high)).quantize(Decimal('0.01'), ROUND_CEILING):f}"
 
 
 def change(value: float) -> str:

@@ -56,7 +56,7 @@ def test_the_table_fits_the_terminal(marts, monkeypatch, columns, is_beside):
     [heading] = [line for line in lines if line.startswith("agent ")]
     assert heading.split() == ["agent", "capacity", "score", "category", "verdict", *["why"] * is_beside]
     [row] = [number for number, line in enumerate(lines) if line.startswith("Mire ")]
-    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.08\] +High Fragility +suspend ?", lines[row])
+    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.09\] +High Fragility +suspend ?", lines[row])
     cause = lines[row][lines[row].index("suspend") + 10 :] if is_beside else lines[row + 1]
     assert cause.strip().startswith("Stuck in a fragile episode (rigidity)")
 

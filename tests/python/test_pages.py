@@ -505,7 +505,7 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
-        assert newest.startswith("2026-06-15 00:00: capacity score 0.538 [0.32, 0.68], steady score")
+        assert newest.startswith("2026-06-15 00:00: capacity score 0.538 [0.32, 0.69], steady score")
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")
         chart.focus()

@@ -186,7 +186,7 @@ class Expected:
 
 def is_shown(value: Any, shown: Any, column: str) -> bool:
     """Return whether a shown value is the value of the mart. In JSON it must be exact. In texts, scores are cut to
-    three decimals and bounds to two.
+    three decimals, and bounds have two: lower ones are cut, upper ones rounded up.
     """
     if isinstance(value, datetime) and isinstance(shown, str):
         return datetime.fromisoformat(shown) in (value, value.replace(microsecond=0))
@@ -200,6 +200,8 @@ def is_shown(value: Any, shown: Any, column: str) -> bool:
     expected = 0 if isinstance(value, int) else 2 if column.endswith(("_low", "_high", "_bound", "z")) else 3
     is_count = places == 0 and float(value).is_integer()
     assert places == expected or is_count or column == "verdict_threshold", (column, shown)
+    if column.endswith("_high") and places == 2:
+        return float(digits) - 0.01 < value <= float(digits)
     return cut(float(value), places) == digits.removeprefix("+")
 
 

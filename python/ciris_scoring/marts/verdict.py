@@ -155,11 +155,11 @@ def _reasons_to_look(score: Score, threshold: float) -> list[str]:
     if score.is_silent:
         said = [inside_sentence(score.silence).rstrip("."), *(one.words for one in reasons if one.name != "silent")]
     if days is not None and fragile_high is not None:
-        high = decimals.bound(fragile_high)
         where = "" if days == score.window_days else f" in {plural(days, 'day')}"
         is_certain = fragile_high < threshold
-        compared = f"below {threshold:g}, so chance does not explain it" if is_certain else "so it may be chance"
-        fragile = f"category High Fragility{where}: the 95 % interval ends at {high}, {compared}"
+        said_of_interval = "ends below" if is_certain else "reaches"
+        explained = "chance does not explain it" if is_certain else "it may be chance"
+        fragile = f"category High Fragility{where}: the 95 % interval {said_of_interval} {threshold:g}, so {explained}"
         said.insert(0 if is_certain else len(said), fragile)
     return said
 

@@ -140,8 +140,8 @@ def _interval_lines(score: Document, column: str) -> list[str]:
     if low is None or high is None:
         return []
     of = " of the steady score" if column == "capacity_score_steady" else ""
-    line = f"95 % interval{of}: {decimals.bound(low)} to {decimals.bound(high)}."
-    if column == "capacity_score" and score["interval_driver"]:
+    line = f"95 % interval{of}: {' to '.join(decimals.bounds(low, high))}."
+    if column == "capacity_score" and score["interval_driver"] and score["category_certainty"] == "uncertain":
         line += f" It is wide mainly because {widened_by(score['interval_driver'])}."
     return [line]
 

@@ -138,7 +138,7 @@ def shown(value: float | None) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """Format an interval in brackets, or return an empty text if there is none."""
-    return "" if low is None or high is None else f"[{decimals.bound(low)}, {decimals.bound(high)}]"
+    return "" if low is None or high is None else f"[{', '.join(decimals.bounds(low, high))}]"
 
 
 def lasting(seconds: float) -> str:

@@ -102,7 +102,7 @@ def _environment() -> Environment:
         "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
         "score": words.shown,
         "sure": sure,
-        "short": lambda value: NO_NUMBER if value is None else decimals.bound(value),
+        "short": lambda value: NO_NUMBER if value is None else decimals.cut(value, 2),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
     environment.globals |= {
