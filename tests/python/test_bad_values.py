@@ -158,7 +158,6 @@ PAGES: list[tuple[str, int, str]] = [
     ("/alerts?as_of=2020-01-01", 404, "There is no such score"),
     ("/evidence?agent_id=Link&component=ece", 404, "No single trace lowers this component"),
     ("/evidence?agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
-    ("/evidence?agent_id=Link&component=i_chain&after=2", 422, "after"),
 ]  # fmt: skip
 HOSTILE = [
     "%00", "a%00b", "%ED%A0%80", "%FF%FE", "x" * 10_240, "9" * 10_240, "9999-12-31T23:59:59-14:00", "-1", "1e999",
@@ -201,4 +200,4 @@ def test_hostile_parameter_of_endpoint_or_page_gets_a_normal_answer(client):
                 if answer.status_code not in (200, 307) and "html" not in answer.headers["content-type"]:
                     problem(answer, answer.status_code)
                 assert "Traceback" not in answer.text and "psycopg" not in answer.text
-    assert n_parameters >= 30
+    assert n_parameters >= 20

@@ -212,9 +212,9 @@ def test_evidence_of_a_component_lists_its_traces(client):
     """Follow each link from the agent's page to the pages of traces, and compare the traces with CSV and API."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
-    every = (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
+    every = RULES.keys() | {"q_deferral"}
     linked = {re.search(r"component=(\w+)", link)[1] for link in links}
-    assert {"i_chain", "i_coverage", "q_deferral", "sigma"} <= linked <= every
+    assert {"i_chain", "i_coverage", "q_deferral", "s_score"} <= linked <= every
     components = {one: re.sub(r"component=\w+", f"component={one}", links[0]) for one in sorted(every)}
     for component, link in components.items():
         csv_links = re.findall(r'href="(api/[^"]*format=csv)" download', client.get(f"/{link}").text)
@@ -228,14 +228,11 @@ def test_evidence_of_a_component_lists_its_traces(client):
         assert {(row["agent_id_hash"], row["as_of"][:10], row["window_days"]) for row in table} <= {
             (LINK, "2026-06-15", "7")
         }
-        found = []
-        while link:
-            shown = client.get(f"/{link}").text
-            found += [row[1] for row in cells(shown)[1:]]
-            following = re.search(r'href="([^"]*)" rel=next', shown)
-            link = following and html.unescape(following[1])
-        assert found == listed, component
-        assert component != "i_coverage" or len(found) > EVIDENCE_ON_A_PAGE
+        shown = client.get(f"/{link}").text
+        found = [row[1] for row in cells(shown)[1:]]
+        assert found == (listed if component == "q_deferral" else listed[:EVIDENCE_ON_A_PAGE]), component
+        assert (f"The newest {EVIDENCE_ON_A_PAGE} are below." in shown) is (len(found) < len(listed))
+        assert component != "i_coverage" or len(found) < len(listed)
 
 
 def test_csv_of_the_factors_has_a_row_per_agent_as_of_and_factor(client, marts):
@@ -271,15 +268,12 @@ def test_runs_page_shows_the_error(marts):
 
 
 def test_quality_page_shows_issues_of_any_year(marts):
-    """Python cannot represent the year 20000 or years before 1. Traces of such years do not add columns."""
-    _, *headings = (row for row in cells(runs_page(marts, MARTS)) if row[0] in ("Began", "Issue"))
+    """Python cannot represent the year 20000 or years before 1."""
     marts.execute(
         "insert into fct_data_quality (data_quality_id, agent_id_hash, period_start, issue, n) values"
         " ('a', 'a', '20000-01-01', 'future_trace', 1), ('b', 'a', '0044-03-15 BC', 'implausible_timestamp', 1)"
     )
-    rows = cells(runs_page(marts, MARTS))
-    assert headings == [row for row in rows if row[0] == "Issue"]
-    newest = {row[3] for row in rows if len(row) > 8 and "future_trace" in row[0] or "implausible_timestamp" in row[0]}
+    newest = {row[3] for row in cells(runs_page(marts, MARTS)) if row[0].endswith(("future_trace", "ble_timestamp"))}
     assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
@@ -359,7 +353,7 @@ def column(page: Any, number: int) -> list[str]:
     return [(text.split() or [""])[0] for text in rows.all_inner_texts()]
 
 
-def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
+def test_table_of_agents_can_be_sorted_and_filtered(browser, files):
     with opened(browser, files["report"]) as page:
         assert "owned" not in page.title()
         heading = page.get_by_role("columnheader", name="Capacity score").first
@@ -372,30 +366,20 @@ def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
         assert heading.get_attribute("aria-sort") == "descending"
         assert column(page, 2) == sorted(rising, reverse=True)
         page.get_by_label("Search").fill("ALLY")
-        ally = sorted(column(page, 2))
-        assert len(ally) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
-        page.get_by_label("group agents of the same name").check()
-        [folded] = page.locator("#agents tbody tr:visible").all_inner_texts()
-        said = r"^Ally × 3[\s\S]*3 scores from (0\.\d{3}) to (0\.\d{3}), median (0\.\d{3})"
-        lowest, highest, median = re.search(said, folded).groups()
-        assert [lowest, median, highest] == ally
-        page.get_by_label("Search").fill("")
-        assert len(column(page, 2)) == 12
-        page.get_by_label("group agents of the same name").uncheck()
-        page.locator("#alerts").select_option("broken_chain")
+        assert len(column(page, 2)) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
+        page.get_by_label("Search").fill("broken chain")
         assert len(column(page, 2)) == 1
-        page.locator("#clear").click()
-        page.get_by_label("New since").fill("2026-06-08")
-        assert 0 < len(column(page, 2)) < 14
         page.get_by_label("Search").fill("nobody at all")
-        assert page.locator("#shown").inner_text() == "None of 14 agents matches"
-        page.get_by_role("link", name="5 Withhold").click()
-        assert {said[1:] for said in column(page, 5)} == {"Withhold"} or set(column(page, 5)) == {"Withhold"}
-        assert page.get_by_label("Search").input_value() == ""
+        assert page.locator("#shown").inner_text() == "0 of 14 agents"
+        page.get_by_label("Search").fill("")
+        page.locator("#verdict").select_option("withhold")
+        assert len(column(page, 5)) == 5 and all("Withhold" in said for said in column(page, 5))
+        page.locator("#category").select_option("healthy")
+        assert len(column(page, 5)) < 5
 
 
-def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
-    """Each agent is copied 37 times. Numbers in names are compared as numbers, so "Unit 9" is before "Unit 10"."""
+def test_names_are_sorted_by_their_numbers_and_a_report_has_500_agents(browser, marts, tmp_path):
+    """Each agent is copied 37 times. "Unit 9" is before "Unit 10"."""
     for name, new_name in (("Echo", "Unit 10"), ("Fable", "Unit 9")):
         marts.execute("update fct_capacity_scores set agent_name = %s where agent_name = %s", [new_name, name])
     for mart, key in (
@@ -417,37 +401,18 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
     file.write_text(report_page(marts, MARTS))
     assert file.read_text().count("<details class=panel") == 500 and "32 more agents" in file.read_text()
     with opened(browser, file) as page:
-        assert page.locator("#range").inner_text() == "1 to 25 of 500" and len(column(page, 2)) == 25
-        page.get_by_role("button", name="next").click()
-        assert page.locator("#range").inner_text() == "26 to 50 of 500"
         page.locator(".filters summary").click()
         page.get_by_label("Search").fill("unit")
         page.get_by_role("columnheader", name="Agent").get_by_role("button").click()
         names = page.locator("#agents tbody tr:visible th bdi").all_inner_texts()
-        assert set(names) == {"Unit 9"} and len(names) == 25
+        assert names == sorted(names, reverse=True) and set(names) == {"Unit 9", "Unit 10"}
 
 
-def test_csv_of_the_fleet_page_has_all_agents_with_a_score(browser, address):
-    with visited(browser, f"{address}?verdict=withhold&category=high_fragility&window_days=30") as page:
-        page.locator(".filters summary").click()
-        link = page.locator("#csv")
-        assert link.inner_text() == "CSV of all 14 agents that had a score"
-        with page.expect_download() as download:
-            link.click()
-        rows = list(csv.DictReader(download.value.path().open(encoding="utf-8")))
+def test_csv_of_the_fleet_page_has_all_agents(client):
+    [link] = re.findall(r'href="(api/[^"]*)" download=fleet.csv', client.get("/?window_days=30").text)
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/{html.unescape(link)}").text)))
     assert {(row["as_of"], row["window_days"]) for row in rows} == {("2026-06-15T00:00:00Z", "30")}
     assert len(rows) == 14
-    assert all(len(row["agent_id_hash"]) == 16 and len(row["capacity_score"]) > 10 for row in rows)
-
-
-def test_click_on_a_count_shows_this_number_of_agents(browser, address):
-    with visited(browser, f"{address}?window_days=30") as page:
-        counts = page.locator("[data-choose]")
-        said = [int(text.split()[0]) for text in counts.all_inner_texts()]
-        assert len(said) > 15 and sum(said) > 30
-        for number, n in enumerate(said):
-            counts.nth(number).click()
-            assert page.locator("#agents tbody tr:visible").count() == n, counts.nth(number).inner_text()
 
 
 def test_templates_quote_attributes_with_values():
@@ -495,41 +460,3 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
         page.emulate_media(media="print")
         assert width() <= 1047
         assert not page.locator(".tools").first.is_visible()
-
-
-def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
-    with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
-        chart = page.get_by_role("slider", name="Capacity score")
-        chart.scroll_into_view_if_needed()
-        box = chart.bounding_box()
-        page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
-        said = page.locator(".told")
-        newest = said.inner_text()
-        assert newest.startswith("2026-06-15 00:00: capacity score 0.538 [0.32, 0.69], steady score")
-        page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
-        assert said.inner_text().startswith("2026-05-02")
-        chart.focus()
-        page.keyboard.press("End")
-        assert said.inner_text() == newest == chart.get_attribute("aria-valuetext")
-
-
-def test_url_restores_the_view(browser, address):
-    """The view consists of sort order, search, filter, window and as-of."""
-    with visited(browser, f"{address}?as_of=2026-06-10") as page:
-        for _ in range(2):
-            page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
-        page.locator(".filters summary").click()
-        page.locator("#category").select_option("high_fragility")
-        page.get_by_label("Search").fill("r")
-        rows = page.locator("#agents tbody tr:visible th").all_inner_texts()
-        sent = page.url
-        assert "sort=-traces" in sent and "page=" not in sent and 0 < len(rows) < 14
-        page.get_by_role("link", name="30 days").first.click()
-        assert "window_days=30" in page.url and "search=r" in page.url and "as_of=2026-06-10" in page.url
-        assert page.get_by_label("Search").input_value() == "r"
-        page.locator("#agents tbody tr:visible th a").first.click()
-        assert "agent?" in page.url and "as_of=2026-06-10" in page.url
-    with visited(browser, sent) as page:
-        assert page.locator("#agents tbody tr:visible th").all_inner_texts() == rows
-        assert page.get_by_role("columnheader", name="Traces").get_attribute("aria-sort") == "descending"
-        assert page.locator("#category").input_value() == "high_fragility"

@@ -108,14 +108,6 @@ COMPUTED = {
             and compared.window_days = scores.window_days and compared_with = 'window'
         where scores.as_of = any(%(as_ofs)s)
     """,
-    # Components that the page of an agent shows. A share or a count of 0 does not lower a score.
-    "nonzero components": """
-        select * from fct_factor_components
-        where component_value is distinct from 0 or component in (
-            'i_chain', 'signature_rate', 'key_rate', 'link_rate', 'i_coverage', 'i_replay', 'q_deferral', 's_score',
-            'sigma', 'sigma_max'
-        )
-    """,
     "lost": "select agent_id_hash, as_of, window_days, array_agg(loss_component order by rank) as loss_components"
     " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
     "alert counts": "select as_of, window_days, kind, severity, count(*) as n from fct_capacity_alerts"
@@ -123,8 +115,6 @@ COMPUTED = {
     "verdicts": "select as_of, window_days, verdict, count(*) as n from fct_verdicts group by 1, 2, 3",
     "runs": "select *, to_char(seconds, 'FM999,999,990') as whole_seconds from fct_scoring_runs",
     "issues": "select issue, sum(n) as n, count(distinct agent_id_hash) as n_agents from fct_data_quality group by 1",
-    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
-    " from fct_data_quality group by 1, 2",
     # Alerts and red flags, each with the previous as-of.
     "raised": """
         select raised.*, before from (
@@ -449,7 +439,7 @@ def report_page(at: At) -> Iterator[Shown]:
 
 def fleet_of(page: str, at: At) -> Iterator[Shown]:
     """Yield the values of the table of agents, and the counts above it."""
-    headings, *rows = [row for row in cells(page) if len(row) == 15]
+    headings, *rows = [row for row in cells(page) if len(row) == 10]
     assert headings[1:5] == ["Capacity score", "Category", "Why, and what to do", "Verdict"]
     reasons = {said: name for name, said in page_words.NOT_COMPARABLE.items()}
     for row in rows:
@@ -465,11 +455,10 @@ def fleet_of(page: str, at: At) -> Iterator[Shown]:
             "titles": " ".join(row[7].split()),
             "n_traces": row[8],
             "silent": None if row[9] == "–" else row[9],
-            **dict(zip(FACTORS.values(), row[10:], strict=True)),
         }
         for column, value in columns.items():
             yield Shown("scores", key, column, value)
-    counts = dict(re.findall(r'data-value="(\w+)">(\d+) ', page))
+    counts = dict(re.findall(r'<option value="?(\w+)"?>[^<]* \((\d+)\)', page))
     for verdict in VERDICTS:
         if counts[verdict] != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", counts[verdict])
@@ -498,12 +487,7 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
         elif len(row) == 3 and part_of(row[0]):
             yield Shown("fct_score_changes", {**part, "compared_with": "window"}, "points", row[2])
         elif len(row) == 2:
-            value, most = re.fullmatch(r"(\S+)(?: of (\S+))?", row[1]).groups()
-            component = {**key, "component": part_of(row[0])}
-            yield Shown("nonzero components", component, "component_value", value)
-            if most:
-                sigma_max = {**key, "component": "sigma_max"}
-                yield Shown("nonzero components", sigma_max, "component_value", most)
+            yield Shown("fct_factor_components", {**key, "component": part_of(row[0])}, "component_value", row[1])
 
 
 VERDICT_WORDS = rf"\b({'|'.join(VERDICTS)}) for [^\n:]*?:\s+(.*?)\s*Decision:"
@@ -583,14 +567,10 @@ def runs_page(at: At) -> Iterator[Shown]:
         key = {"as_of": moment, "n_scores": int(row[5].replace(",", ""))}
         columns = {"outcome": row[2], "command": row[4], "n_late_traces": row[6], "whole_seconds": row[1]}
         yield from (Shown("runs", key, column, value) for column, value in columns.items())
-    (_, _, _, _, *days), *issues = (row for row in rows if len(row) > 8)
-    for row in issues:
+    for row in (row for row in rows if len(row) == 4 and row[0] != "Issue"):
         issue = row[0].removesuffix(" no fault").split()[-1]
         yield Shown("issues", {"issue": issue}, "n", row[1])
         yield Shown("issues", {"issue": issue}, "n_agents", row[2].replace("–", "0"))
-        for day, n in zip(days, row[4:], strict=True):
-            if n:
-                yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
 
 
 # --- readers: commands and Grafana -----------------------------------------------------------------------------------
@@ -689,7 +669,7 @@ RAISED = ("fct_capacity_alerts", "fct_red_flags")
 OF_ANY_AS_OF: dict[Read, tuple[str, ...]] = {
     api_fleet: ("scores",), api_factors: ("fct_factor_components",), api_history: ("fct_capacity_scores",),
     api_alerts: RAISED, terminal: ("scores",), csv_files: ("scores",), fleet_page: ("scores",),
-    agent_pages: ("nonzero components",), alerts_page: RAISED, explanations: ("fct_score_attribution",),
+    agent_pages: ("fct_factor_components",), alerts_page: RAISED, explanations: ("fct_score_attribution",),
 }  # fmt: skip
 OF_NEWEST: dict[Read, tuple[str, ...]] = {
     report_json: ("fct_factor_components",), report_page: ("scores",), fleet_panel: ("scores",),

@@ -134,39 +134,6 @@ def _dated(row: Row, span: Raised | None) -> Row:
     return row if span is None else replace(row, since=span.since)
 
 
-def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[AlertNews]:
-    """Read the alerts that were raised at an as-of from ``first`` on and are not raised any more. The alert that was
-    raised last comes first. Each result is the row of the last as-of at which the alert was raised, with
-    ``no_trace_since`` if the agent has been silent since.
-    """
-    found = marts.rows(
-        Alert,
-        f"""
-        with {AS_OF_MEANT},
-
-        last as (
-            select distinct on (agent_id_hash, kind) {{columns}}
-            from {{fct_capacity_alerts}}
-            where
-                window_days = %(window_days)s
-                and as_of >= %(first)s
-                and as_of <= (select meant.as_of from meant)
-            order by agent_id_hash, kind, as_of desc
-        )
-
-        select {{columns}}
-        from last
-        where as_of < (select meant.as_of from meant)
-        order by as_of desc, agent_id_hash collate "C", kind collate "C"
-        """,
-        as_of=as_of,
-        window_days=window_days,
-        first=first,
-    )
-    silent = last_traces(marts, as_of)
-    return [AlertNews.of(alert, silent) for alert in found]
-
-
 def last_traces(marts: Marts, as_of: datetime) -> dict[tuple[str, int], datetime]:
     """Return the times of the last traces of the silent agents at an as-of, by agent hash and window: of those without
     a trace in the window, and of those with the alert `silent`."""
@@ -338,7 +305,7 @@ def since_before(marts: Marts, as_of: datetime, window_days: int, scores: Sequen
 
     :param scores: scores at the as-of.
     """
-    before = scores_of.neighbours(marts, as_of, window_days).before
+    before = scores_of.as_of_before(marts, as_of, window_days)
     if before is None:
         return News()
     rows = marts.rows(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from ciris_scoring.marts import verdict as verdicts
@@ -230,35 +230,11 @@ def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity |
     return found[0] if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Published as-ofs before and after a given as-of, and the newest published as-of."""
-
-    before: datetime | None
-    after: datetime | None
-    newest: datetime
-
-    def period(self, as_of: datetime) -> timedelta:
-        """Return the time between neighbouring as-ofs: an hour or a day."""
-        around = (as_of - self.before if self.before else None, self.after - as_of if self.after else None)
-        return min((gap for gap in around if gap), default=timedelta(days=1))
-
-
-def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
-    """Find the published as-ofs before and after an as-of."""
-    return marts.rows(
-        Neighbours,
-        """
-        select
-            max(as_of) filter (where as_of < %(as_of)s) as before,
-            min(as_of) filter (where as_of > %(as_of)s) as after,
-            max(as_of) as newest
-        from {fct_fleet_capacity}
-        where window_days = %(window_days)s
-        """,
-        as_of=as_of,
-        window_days=window_days,
-    )[0]
+def as_of_before(marts: Marts, as_of: datetime, window_days: int) -> datetime | None:
+    """Find the published as-of before an as-of, or None if it is the first."""
+    query = "select max(as_of) from {fct_fleet_capacity} where as_of < %(as_of)s and window_days = %(window_days)s"
+    found: datetime | None = marts.value(query, as_of=as_of, window_days=window_days)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Texts for short names in the marts."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -126,11 +125,6 @@ def named_component(score: Mapping[str, Any], loss_component: str) -> str:
     return words or LOSS_WORDS[loss_component]
 
 
-def natural(text: str) -> list[tuple[str, int]]:
-    """Return a sort key that sorts numbers in names by value: "Link 9" before "Link 10"."""
-    return [(word.casefold(), int(digits or 0)) for word, digits in re.findall(r"(\D*)(\d*)", text)]
-
-
 def shown(value: float | None) -> str:
     """Format a score, truncated to three decimals."""
     return NO_NUMBER if value is None else decimals.score(value)
@@ -147,9 +141,3 @@ def lasting(seconds: float) -> str:
         if seconds >= 2 * length or (unit == "minute" and seconds >= length):
             return plural(int(seconds // length), unit)
     return ""
-
-
-def ago(seconds: float) -> str:
-    """Format the time since an event, for example "2 hours ago"."""
-    since = lasting(seconds)
-    return f"{since} ago" if since else "just now"

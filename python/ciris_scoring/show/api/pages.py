@@ -4,17 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from ciris_scoring.marts.evidence import DEFERRALS, RULES
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.show.api.database import CSV
-from ciris_scoring.show.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.show.api.endpoints import AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.show.api.problems import Problem
 from ciris_scoring.show.pages import agent, base, fleet, other
 from ciris_scoring.show.pages.links import ServedLinks
@@ -24,7 +23,7 @@ KEPT_SECONDS = 60
 """Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
 # Each page contains a content security policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = ServedLinks(frozenset({*RULES, *agent.OF_PARTS, DEFERRALS}))
+LINKS = ServedLinks(frozenset({*RULES, DEFERRALS}))
 
 
 router = APIRouter(include_in_schema=False)
@@ -110,19 +109,9 @@ async def _agent_page(request: Request, answers: TheAnswers, agent_id: str, at: 
     return await _answer(request, answers, agent.agent_page, agent=agent_id, **at)
 
 
-@router.get("/agents/{agent_id:path}")
-async def _agent_address(request: Request, agent_id: str, at: At) -> Response:
-    """Redirect a short URL for sharing to the page of an agent. Relative links work only under the page's URL."""
-    query = [("agent_id", agent_id), *request.query_params.multi_items()]
-    return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
-
-
 @router.get("/evidence")
-async def _evidence_page(
-    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
-) -> Response:
-    asked = {"agent": agent_id, "component": component, "after": after, **at}
-    return await _answer(request, answers, agent.evidence_page, **asked)
+async def _evidence_page(request: Request, answers: TheAnswers, agent_id: str, component: str, at: At) -> Response:
+    return await _answer(request, answers, agent.evidence_page, agent=agent_id, component=component, **at)
 
 
 @router.get("/runs")

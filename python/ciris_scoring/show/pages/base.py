@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
 
@@ -14,7 +14,6 @@ from ciris_scoring.marts.asking import NotThere
 from ciris_scoring.marts.marts import SCORE_AGAIN, Marts
 from ciris_scoring.marts.reference import categories, windows
 from ciris_scoring.marts.runs import RunRecord, unfinished
-from ciris_scoring.marts.scores import Neighbours
 from ciris_scoring.marts.verdict import Permission, permissions
 from ciris_scoring.show import view
 from ciris_scoring.show.pages.links import Links, ServedLinks
@@ -24,8 +23,10 @@ from ciris_scoring.show.words import OUTCOMES
 
 RANGES = (30, 60, 180, 365)
 """Days of history that the pages of the server offer."""
-MAX_CHOICES, MAX_WAYS = 50, 2
-"""Maximum numbers of links to agents and as-ofs that may be meant."""
+MAX_CHOICES = 50
+"""Maximum number of links to agents that may be meant."""
+OLD = timedelta(days=2)
+"""Age of the newest as-of beyond which pages say how old the verdicts are."""
 OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
 """Optional arguments of all pages of scores: the window (default: the window of the first permission, or else the
 shortest), the as-of (default: the newest), the days of history, the threshold (see `verdict`), and the time from
@@ -49,10 +50,10 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
     """Render a page with a message. The database is not read, because it may be away.
 
     :param lines: paragraphs of the message.
-    :param more: optional values: `choices` (agents to link to), `ways` (other links by their text), `way_back` (link
-    to the fleet), and `as_of` and `window_days` for the links to other pages.
+    :param more: optional values: `choices` (agents to link to), `way_back` (link to the fleet), and `window_days` for
+    these links.
     """
-    values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
+    values: dict[str, Any] = {"choices": (), "way_back": None, **more}
     return without_scores("message.html", links, heading=heading, lines=lines, **values)
 
 
@@ -84,7 +85,8 @@ class Page:
     """Requested as-of; None for the newest of the fleet or the agent."""
     asked_threshold: float | None
     """Requested threshold, or the threshold of a named permission; None for the published threshold."""
-    neighbours: Neighbours
+    newest: datetime
+    """Newest published as-of."""
     permissions: list[Permission]
     permission: str | None
     """Name of the permission that the verdicts are about; None if the permission has no name."""
@@ -120,7 +122,8 @@ class Page:
             begun = unfinished(marts)
             lines = ["The last run found no trace to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
-        neighbours = scores.neighbours(marts, chosen.as_of, chosen.window_days)
+        published = scores.newest(marts, chosen.window_days)
+        newest = published.as_of if published else chosen.as_of
         return cls(
             marts,
             chosen,
@@ -134,10 +137,10 @@ class Page:
             days=days or view.HISTORY_DAYS,
             asked=as_of,
             asked_threshold=chosen.permission.threshold,
-            neighbours=neighbours,
+            newest=newest,
             permissions=permissions(marts),
             permission=chosen.permission.name,
-            is_sample=asking.is_sample(marts, neighbours.newest),
+            is_sample=asking.is_sample(marts, newest),
         )
 
     @property
@@ -148,16 +151,9 @@ class Page:
 
     def render(self, template: str, **values: Any) -> str:
         """Render a template with the given values and the values of the layout."""
-        age = self.now - self.neighbours.newest
-        is_old = age > 2 * self.neighbours.period(self.as_of)
-        of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old, "age": age}
+        age = self.now - self.newest
+        of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": age > OLD, "age": age}
         return render(template, **{**of_layout, **values})
-
-    def instead(self, heading: str, lines: Sequence[str], status: int) -> Instead:
-        """Return a page with a message instead of scores, see `message_page`."""
-        more = {"window_days": self.window_days, "as_of": self.as_of}
-        way_back = self.links.fleet(self.window_days)
-        return Instead(message_page(heading, lines, self.links, way_back=way_back, **more), status)
 
     def with_permission(self, permission: Permission) -> ServedLinks:
         """Return the links to pages whose verdicts are about a permission."""
@@ -200,17 +196,7 @@ def _page_instead(missing: NotThere, links: Links, window_days: int | None) -> I
     lines = [missing.message, missing.hint or ""]
     if len(missing.agents) > MAX_CHOICES:
         lines.append(f"These are the first {MAX_CHOICES}.")
-    to, of = links if isinstance(links, ServedLinks) else ServedLinks(), missing.of
-    ways = {}
-    for near in sorted(missing.as_ofs[:MAX_WAYS]):
-        way = to.at(near).agent(of.agent_id_hash, missing.window_days) if of else to.at(near).fleet(missing.window_days)
-        ways[f"As of {near:%Y-%m-%d %H:%M} UTC"] = way
-    more = {
-        "choices": missing.agents[:MAX_CHOICES],
-        "ways": ways,
-        "window_days": window_days,
-        "way_back": "./",
-    }
+    more = {"choices": missing.agents[:MAX_CHOICES], "window_days": window_days, "way_back": "./"}
     status = 409 if missing.kind == "ambiguous-agent" else 404
     return Instead(message_page(asking.TITLES[missing.kind], lines, links, **more), status)
 

@@ -51,24 +51,6 @@ class Frame:
         return [self.first, middle, self.last] if self.first < self.last else [self.last]
 
 
-Told = tuple[str, str, str]
-
-
-def told(frame: Frame, points: Iterable[tuple[datetime, float | None, str]]) -> list[Told]:
-    """Return x, y and label of each point of a chart; y is an empty text if the value is missing.
-
-    :param points: as-of, value in [0, 1] and label.
-    """
-    return [
-        (
-            frame.percent(moment),
-            "" if value is None else percent(1 - value),
-            f"{moment:%Y-%m-%d %H:%M}: {said}",
-        )
-        for moment, value, said in points
-    ]
-
-
 def percent(share: float) -> str:
     """Format a share as a percentage with at most one decimal."""
     return f"{100 * share:.1f}".removesuffix(".0") + "%"

@@ -27,10 +27,6 @@ class ServedLinks:
     threshold: float | None = None
     """See `verdict`."""
 
-    def at(self, as_of: datetime | None) -> "ServedLinks":
-        """Return the links to the same pages at another as-of; None for the newest as-of."""
-        return replace(self, as_of=as_of)
-
     def fleet(self, window_days: int) -> str:
         """Return the link to the fleet."""
         return f"./?{self._query(window_days=window_days)}"
@@ -48,14 +44,12 @@ class ServedLinks:
         """Return the link to the alerts."""
         return f"alerts?{self._query(window_days=window_days)}"
 
-    def evidence(
-        self, agent_id_hash: str, component: str, as_of: datetime, window_days: int, **more: str
-    ) -> str | None:
+    def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """Return the link to the page of the traces that lowered a component, or None if there is no such page."""
         if component not in self.evidence_components:
             return None
         asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}
-        return f"evidence?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
+        return f"evidence?{urlencode({**asked, 'as_of': as_of_time.text(as_of)})}"
 
     def traces(self, agent: str, component: str, as_of: datetime, window_days: int) -> str:
         """Return the link to the CSV of the traces that lowered a component, which the API makes."""
@@ -121,7 +115,7 @@ class ReportLinks:
 
     def first(self, window_days: int) -> Mapping[str, str]:
         """Return the links at the top of the report, by title."""
-        return {"Fleet": "#fleet", "Alerts": "#raised"}
+        return {"Fleet": "#fleet"}
 
     def more(self, window_days: int) -> Mapping[str, str]:
         """Return the links at the end of the report, by title."""

@@ -1,6 +1,5 @@
 """Pages of runs, parameters, glossary and API, and the report."""
 
-from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
@@ -17,7 +16,6 @@ from ciris_scoring.show.pages.fleet import fleet_table
 from ciris_scoring.show.pages.links import Links, ReportLinks
 
 RUNS_SHOWN = 100
-DAYS_OF_ISSUES = 14
 MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
 
@@ -30,11 +28,8 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
     try:
         page = Page.read(marts, links)
     except Instead as instead:
-        return without_scores("runs.html", links, runs=runs, issue_days=[]) if runs else instead.html
-    last_day = (page.neighbours.newest - timedelta(microseconds=1)).date()
-    days = [last_day - timedelta(days=back) for back in range(DAYS_OF_ISSUES)]
-    found = issues(marts, last_day, DAYS_OF_ISSUES)
-    return page.render("runs.html", runs=runs, issues=found, issue_days=days)
+        return without_scores("runs.html", links, runs=runs, has_scores=False) if runs else instead.html
+    return page.render("runs.html", runs=runs, issues=issues(marts), has_scores=True)
 
 
 @of_scores

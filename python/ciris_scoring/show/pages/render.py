@@ -7,7 +7,6 @@ import unicodedata
 from datetime import UTC
 from functools import cache
 from importlib.resources import files
-from statistics import median
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,6 +16,7 @@ from ciris_scoring import numbers_as_text as decimals
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import fitted, plural
 from ciris_scoring.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.kinds.components import LOSS_WORDS
 from ciris_scoring.marts.reference import COMPONENT_WORDS, FACTOR_NAMES, glossary, widened_by
 from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import SIMULATED, permission_words, sure
@@ -54,15 +54,13 @@ def render(template: str, **values: Any) -> str:
     style = environment.get_template("style.css").render(
         categories=[category for category in values["categories"] if COLOUR.fullmatch(category.colour)]
     )
-    is_served = values.get("now") is not None
-    script = _asset("table.js") + (_asset("newer.js") if is_served else "")
+    script = _asset("table.js")
     policy = "; ".join(
         [
             "default-src 'none'",
             f"style-src '{digest(style)}'",
             f"script-src '{digest(script)}'",
             "img-src data:",
-            "connect-src 'self'" if is_served else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'self'",
         ]
@@ -87,13 +85,11 @@ def _environment() -> Environment:
         trim_blocks=True,
     )
     environment.filters |= {
-        "ago": words.ago,
         "capitalised": lambda text: text[:1].upper() + text[1:],
-        "in_words": lambda component: COMPONENT_WORDS.get(component, component),
+        "in_words": lambda component: COMPONENT_WORDS.get(component) or LOSS_WORDS[component],
         "change": lambda value: decimals.change(value).replace("-", "−"),
         "coded": _coded,
         "component": _component,
-        "median": median,
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
         "iso": as_of_time.text,
         "name": _name,
