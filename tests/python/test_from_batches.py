@@ -98,7 +98,7 @@ def test_every_real_trace_verifies_and_is_confirmed_and_scored(module_database):
     counts = (summary.batches, summary.received, summary.new, summary.sent_again)
     assert counts == (230, 747, 318, 429)
     assert summary.run_kinds == {"mock": 747}
-    assert (summary.deferrals, summary.other_events) == (1, {"wbd_deferral": 1})
+    assert (summary.deferrals, summary.other_events) == (1, {"public_keys": 3, "wbd_deferral": 1})
     folder = REAL / "agent-2.7"
     result = command(module_database, "audit", folder, "--keys", folder / "public_keys.json", "--json")
     found = json.loads(result.stdout)

@@ -19,7 +19,6 @@ import pytest
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.store import VERIFICATION_TABLE
-from ciris_scoring.audit.strict_json import KEYS_LIMIT
 from ciris_scoring.database.project import Project, load_project
 from ciris_scoring.database.run_lock import LOAD_LOCK
 from ciris_scoring.database.source_schema import SOURCE_TABLES, TRACE_COLUMNS
@@ -89,8 +88,7 @@ def verifications(database: Database) -> dict[str, tuple[bool, str | None]]:
         query = f"""
             select trace_id, signature_verified, coalesce(rule, reason)
             from cirislens.covenant_traces
-            join cirislens.{VERIFICATION_TABLE} using (trace_id, "timestamp")
-            where is_loaded
+            join cirislens.{VERIFICATION_TABLE} using (trace_id, "timestamp", agent_id_hash)
         """
         return {trace_id: tuple(rest) for trace_id, *rest in connection.execute(query)}
 
@@ -171,19 +169,20 @@ def test_counts_of_a_load_cover_every_trace(database, tmp_path):
     first = write(tmp_path, "a.json", batch([*sent[:2], of_later]))
     told = command(database, "load", first, "--keys", write_keys(tmp_path, agent), "--json")
     assert json.loads(told.stdout)["traces"] == {
-        "received": 3, "new": 3, "replaced": 0, "sent_again": 0, "rejected": 0,
+        "received": 3, "new": 3, "sent_again": 0, "rejected": 0,
     }  # fmt: skip
     document = batch([*sent, of_later, other_content, agent.trace(fragility_flag="high")], deferral(agent))
     path = write(tmp_path, "b.json", document)
     both = write_keys(tmp_path, agent, later, name="both.json")
     told = command(database, "load", path, "--keys", both, "--json")
     found = json.loads(told.stdout)
-    assert found["traces"] == {"received": 6, "new": 1, "replaced": 1, "sent_again": 2, "rejected": 2}
+    assert found["traces"] == {"received": 6, "new": 2, "sent_again": 2, "rejected": 2}
     assert (found["is_clean"], found["n_problems"], told.exit_code) == (False, 3, 2)
     assert {"where", "reason", "detail"} == set(found["problems"][0])
     before = everything(database)
-    again = command(database, "load", path, "--keys", both)
-    assert "1 file, 0 batches: 0 traces.\n1 batch loaded before: 6 traces" in again.output
+    again = command(database, "load", first, path, "--keys", both)
+    assert "2 files, 1 batch: 6 traces: 4 sent again, 2 rejected." in again.output
+    assert "1 batch loaded before: 3 traces, all verified." in again.output
     assert again.exit_code == 2 and everything(database) == before
     empty(database)
     for name, said in (("a", "3 traces: 3 new."), ("b", "6 traces: 1 new, 3 sent again, 2 rejected.")):
@@ -191,12 +190,12 @@ def test_counts_of_a_load_cover_every_trace(database, tmp_path):
         assert f"1 file, 1 batch: {said}" in output
 
 
-def other_adapter(agent: Agent, trace: Json, name: str | None, *, level: str = "generic", **fields: Any) -> Json:
-    """Return a trace as another adapter of the agent sends it: with other settings, another name or level.
+def other_adapter(agent: Agent, trace: Json, name: str | None, **fields: Any) -> Json:
+    """Return a trace as another adapter of the agent sends it: with other settings or another name.
 
     :param fields: changed fields of ACTION_RESULT.
     """
-    other = json.loads(json.dumps(trace)) | {"trace_level": level}
+    other = json.loads(json.dumps(trace))
     other["deployment_profile"] |= {"agent_role": "other", "deployment_region": "EU"}
     other["components"][1]["data"] = ({"agent_name": name} if name else {}) | {"note": f"as {name}"}
     other["components"][-1]["data"] |= fields
@@ -205,36 +204,23 @@ def other_adapter(agent: Agent, trace: Json, name: str | None, *, level: str = "
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_adapters_of_one_agent_send_a_trace_again(project, database, tmp_path, at_once):
-    """Each pair has the names that two adapters send, and the name that is loaded."""
+    """Each pair has the names that two adapters send. The first content is loaded."""
     agent = Agent()
-    pairs = [("Kim", "Kim", "Kim"), ("Kim", None, "Kim"), (None, "Kim", "Kim"), (None, None, None)]
-    firsts, seconds, expected = [], [], []
-    for first, second, name in pairs:
+    pairs = [("Kim", "Kim"), ("Kim", None), (None, "Kim"), (None, None)]
+    firsts, seconds = [], []
+    for first, second in pairs:
         trace = agent.trace()
         firsts.append(other_adapter(agent, trace, first))
-        seconds.append(other_adapter(agent, trace, second))
+        seconds.append(other_adapter(agent, trace, second, cost_cents=1))
         seconds[-1]["deployment_profile"]["agent_role"] = "third"
         agent.sign(seconds[-1])
-        expected.append((name, True))
-    of_levels = agent.trace()
-    firsts.append(other_adapter(agent, of_levels, None))
-    seconds.append(other_adapter(agent, of_levels, "Kim", level="detailed"))
-    expected.append(("Kim", True))
+    expected = [(first, True) for first, _ in pairs]
     documents = [[*firsts, *seconds]] if at_once else [firsts, seconds]
     paths = [write(tmp_path, f"{n}.json", batch(sent)) for n, sent in enumerate(documents)]
     summaries = [load(project, [path], [write_keys(tmp_path, agent)]) for path in paths]
     assert [problem for summary in summaries for problem in summary.problems] == []
-    assert sum(summary.new for summary in summaries) == sum(summary.sent_again for summary in summaries) == 5
+    assert sum(summary.new for summary in summaries) == sum(summary.sent_again for summary in summaries) == 4
     assert [(row["agent_name"], row["signature_verified"]) for row in traces(database)] == expected
-    loaded = {row["signature"] for row in traces(database)}
-    with database.connect() as connection:
-        query = f"""
-            select count(*) from cirislens.{VERIFICATION_TABLE} as verification
-            join cirislens.covenant_traces as traces using (trace_id, "timestamp")
-            where verification.is_loaded
-        """
-        assert connection.execute(query).fetchone() == (5,)
-    assert loaded <= {trace["signature"] for trace in [*firsts, *seconds]}
     assert command(database, "audit", *paths, "--keys", tmp_path / "keys.json").exit_code == 0
 
 
@@ -245,10 +231,9 @@ def test_another_value_or_name_of_an_adapter_conflicts(project, database, tmp_pa
         other_adapter(agent, trace, "Kim"),
         other_adapter(agent, trace, "Kim", execution_success=False),
         other_adapter(agent, trace, "Ann"),
-        other_adapter(agent, trace, None, cost_cents=1),
     ]
     summary = load(project, [write(tmp_path, "a.json", batch(sent))], [write_keys(tmp_path, agent)])
-    assert reasons(summary) == ["conflicting_trace"] * 3
+    assert reasons(summary) == ["conflicting_trace"] * 2
     assert [(row["agent_name"], row["action_success"]) for row in traces(database)] == [("Kim", True)]
 
 
@@ -311,7 +296,6 @@ ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
     (spelt(lambda content: standard(content).rstrip("=")), None),
     (spelt(urlsafe_unpadded), None),
     (spelt(lambda content: urlsafe_unpadded(content) + "=="), None),
-    (spelt(lambda content: urlsafe_unpadded(content) + "="), "malformed_signature"),
 ]
 
 
@@ -329,7 +313,7 @@ def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
         expected[good["trace_id"]] = (True, agent.generation.rule)
         sent += [altered, good]
     path = write(tmp_path, "batch.json", batch(sent))
-    summary = load(project, [path], [write_keys(tmp_path, *agents)], most_problems=None)
+    summary = load(project, [path], [write_keys(tmp_path, *agents)])
     assert verifications(database) == expected
     assert summary.n_problems == sum(not is_verified for is_verified, _ in expected.values())
 
@@ -365,9 +349,8 @@ def test_a_key_verifies_traces_of_one_agent_only(project, database, tmp_path, at
     found = verifications(database)
     assert {found[trace["trace_id"]] for trace in stolen} == {(False, "foreign_key")}
     options = [*itertools.chain(*(("--keys", key) for key in keys))]
-    for order in (paths, paths[::-1]):
-        told = json.loads(command(database, "audit", *order, *options, "--json").stdout)
-        assert told["discrepancies"] == []
+    told = json.loads(command(database, "audit", *paths, *options, "--json").stdout)
+    assert told["discrepancies"] == []
 
 
 def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(shared, tmp_path):
@@ -479,28 +462,6 @@ def test_mark_of_another_trace_level_counts(project, database, tmp_path, levels,
     assert told["discrepancies"] == []
 
 
-def test_table_without_column_for_the_run_kind_gets_only_traces_of_production(database, project, tmp_path):
-    agent = Agent()
-    sent = marked_traces(agent)
-    arguments = (
-        write(tmp_path, "batch.json", batch(itertools.chain(*sent.values()))),
-        *("--keys", write_keys(tmp_path, agent)),
-    )
-    load(project, [], [])
-    database.execute("alter table cirislens.covenant_traces drop column run_kind")
-    result = command(database, "load", *arguments)
-    assert result.exit_code == 2 and "has no column for the run kind" in result.output
-    assert "1 file, 1 batch: 7 traces: 3 new, 4 rejected." in result.output
-    assert {row["trace_id"] for row in traces(database)} == {trace["trace_id"] for trace in sent["production"]}
-    assert json.loads(command(database, "audit", *arguments, "--json").stdout)["discrepancies"] == []
-    database.execute("alter table cirislens.covenant_traces add run_kind text")
-    told = json.loads(succeeded(command(database, "load", *arguments, "--json")).stdout)
-    assert told["traces"] == {"received": 7, "new": 4, "replaced": 0, "sent_again": 3, "rejected": 0}
-    assert sorted(filter(None, run_kinds(database).values())) == ["mock", "mock", "test", "test"]
-    assert [row[5] for row in everything(database)["covenant_trace_batches"]] == [0]
-    assert command(database, "audit", *arguments).exit_code == 0
-
-
 def test_seal_files_beside_batches_are_skipped(database, tmp_path):
     """A seal file repeats a trace of a batch (docs/auditing.md)."""
     agent = Agent(NEW)
@@ -519,7 +480,6 @@ def test_seal_files_beside_batches_are_skipped(database, tmp_path):
 def test_invalid_key_affects_only_itself(project, database, tmp_path):
     bad = {
         "31 bytes": (standard(b"1" * 31), "32 bytes"),
-        "no point": (standard((2).to_bytes(32, "little")), "not a point of the curve"),
         "neutral": (standard((1).to_bytes(32, "little")), "anybody could sign"),
         "text": ("not base64!", "not base64"),
         "number": (7, "no public_key_base64"),
@@ -559,17 +519,16 @@ def test_load_keeps_a_registered_key_and_reports_contradictions(project, databas
     told = command(database, "audit", path, "--keys", tmp_path / "revoked.json", "--json").stdout
     [found] = json.loads(told)["discrepancies"]
     assert (found["kind"], found["differences"]) == ("key_differs", {
-        f"revoked_at of key {key_id}": {"database": None, "recomputed": "2026-06-01T00:00:00+00:00"}
+        f"expires_at of key {key_id}": {"database": "2027-01-01T00:00:00.000000+00:00", "recomputed": None},
+        f"revoked_at of key {key_id}": {"database": None, "recomputed": "2026-06-01T00:00:00.000000+00:00"},
     })  # fmt: skip
 
 
 def test_invalid_file_of_keys_is_refused(database, tmp_path):
-    too_many = b"key_id,public_key_base64\n" + b"a,b\n" * 10_001
     path = write(tmp_path, "batch.json", batch([Agent().trace()]))
-    for content in (b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe", too_many):
+    for content in (b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe"):
         result = command(database, "load", path, "--keys", write(tmp_path, "keys.csv", content))
         assert result.exit_code == 2 and "keys.csv" in result.output, result.output
-    assert "more than 10,000 keys" in result.output
 
 
 # --- invalid values and files ----------------------------------------------------------------------------------------
@@ -634,7 +593,7 @@ def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
         paths.append(write(tmp_path, f"{number}.json", text))
         good += [first["trace_id"], last["trace_id"]]
         rows.append((3, 2, 1, {reason: 1}) if reason else (3, 3, 0, {}))
-    summary = load(project, paths, [write_keys(tmp_path, agent)], most_problems=None)
+    summary = load(project, paths, [write_keys(tmp_path, agent)])
     loaded = verifications(database)
     assert {loaded[trace_id] for trace_id in good} == {(True, "sorted_json")}
     # A trace whose signature does not match is loaded as unverified if its values are valid.
@@ -674,12 +633,13 @@ def test_invalid_file_affects_only_itself(database, tmp_path):
     os.mkfifo(folder / "pipe.json")
     unreadable = ("itself.json", "gone.json", "pipe.json", "absent.json")
     keys = write_keys(tmp_path, agent)
-    result = command(database, "load", folder, folder / "absent.json", "--keys", keys, "--all")
+    result = command(database, "load", folder, folder / "absent.json", "--keys", keys, "--json")
     assert result.exit_code == 2, result.output
+    problems = [(one["where"], one["reason"]) for one in json.loads(result.stdout)["problems"]]
     expected = {f"{i:02} bad.json": reason for i, (_, reason) in enumerate(FILES)}
     expected |= dict.fromkeys(unreadable, "unreadable") | {"no.json.gz": "truncated"}
     for name, reason in expected.items():
-        assert re.search(rf"{re.escape(name)}.*: {reason}: ", result.output), (name, result.output)
+        assert any(name in where and found == reason for where, found in problems), (name, problems)
     assert len(traces(database)) == len(FILES)
 
 
@@ -706,14 +666,12 @@ def events(event: bytes, n: int) -> bytes:
 
 
 LARGE = b'{"events": [{"a": "' + b"b" * 70_000_000 + b'"}]}'
-KEYS = b", ".join(b'"%d": 1' % number for number in range(KEYS_LIMIT))
+KEYS = b", ".join(b'"%d": 1' % number for number in range(100_000))
 BEYOND_LIMITS: list[tuple[str, bytes, str]] = [
     ("a.json", LARGE, "too_large"),
     ("a.jsonl", LARGE, "too_large"),
     ("a.json.gz", LARGE, "too_large"),
-    ("a.json", events(b'{"event_type": "startup"}', 100_001), "too_large"),
     ("a.json.gz", events(b"1", 2_000_000), "too_large"),
-    ("a.json", b'{%b, "x": 1}' % KEYS, "too_large"),
     # The test would take hours if the reader compared all pairs of keys.
     ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], "duplicate_key"),
 ]
@@ -727,21 +685,20 @@ def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, case):
     good = batch(agent.trace() for _ in range(5))
     paths = [write(tmp_path, name, content), write(tmp_path, "good.json", good)]
     begun = time.monotonic()
-    summary = load(shared, paths, [write_keys(tmp_path, agent)], most_problems=None)
+    summary = load(shared, paths, [write_keys(tmp_path, agent)])
     assert time.monotonic() - begun < 60
     assert "too_large" in reasons(summary) or reason == "duplicate_key"
     assert reasons(summary)[0] == reason and summary.problems[0].where.startswith(str(paths[0]))
-    assert summary.new == 5 and summary.other_events["startup"] <= 100_000
+    assert summary.new == 5
 
 
 def test_the_first_problems_of_each_batch_are_kept(database, tmp_path):
     path = write(tmp_path, "batches.jsonl", events(b"{}", 25), events(b"{}", 10))
-    for options, n_listed in (([], 20), (["--all"], 30)):
-        output = command(database, "load", path, *options).output
-        assert output.count("missing_field: ") + output.count("wrong_type: ") == n_listed
-        assert "35 problems:" in output
-        assert f"and {35 - n_listed} more; --all lists 20 of each batch." in output
-        empty(database)
+    output = command(database, "load", path).output
+    assert output.count("wrong_type: ") == 20
+    assert "35 problems:" in output and "and 15 more; --json lists" in output
+    told = json.loads(command(database, "load", path, "--json").stdout)
+    assert (told["n_problems"], len(told["problems"])) == (35, 30)
 
 
 def test_load_names_the_session_that_holds_its_lock_and_gives_up(database: Database, tmp_path: Path) -> None:

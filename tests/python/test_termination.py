@@ -64,13 +64,24 @@ def test_an_interrupted_load_by_several_processes_can_be_repeated(database: Data
     waits_for_the_signal = """
 import signal
 from ciris_scoring.audit import load
-load.SMALL, load.CHUNK_DOCUMENTS, load.processors = 0, 1, lambda: 2
-load.Progress.show = lambda *_: (load.say("a chunk is loaded"), signal.pause())
+load.CHUNK_DOCUMENTS, load.processors = 1, lambda: 2
+chunks = load.read_all
+
+
+def paused(*arguments):
+    for number, chunk in enumerate(chunks(*arguments)):
+        if number == 3:
+            load.say("a chunk is loaded")
+            signal.pause()
+        yield chunk
+
+
+load.read_all = paused
 """
     code, said = ended(["load", str(tmp_path), *at(database)], "a chunk is loaded", waits_for_the_signal)
     assert code == 130 and said.endswith("Interrupted.\n"), said
     again = invoke("load", tmp_path, *at(database))
-    assert "loaded before" in again.output
+    assert "100 traces" in again.output and "sent again" in again.output
     with database.connect() as connection:
         assert connection.execute("select count(*) from cirislens.covenant_traces").fetchone() == (100,)
 

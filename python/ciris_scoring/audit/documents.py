@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 
 from ciris_scoring.audit import times
 from ciris_scoring.audit.keys import looks_like_keys
-from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, TOO_LARGE, WRONG_TYPE, Problem, Rejected
+from ciris_scoring.audit.reasons import NOT_A_BATCH, TOO_DEEP, WRONG_TYPE, Problem, Rejected
 from ciris_scoring.audit.signatures import Verifier, schema_of
 from ciris_scoring.audit.strict_json import parse, take_apart
 from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
-EVENTS_LIMIT = 100_000
-"""Maximum number of events that are read from one document."""
 PROBLEMS_KEPT = 20
 """Maximum number of problems that are kept for each batch. Further problems are only counted."""
-SEAL = "ceg_seal"
-"""Event type under which seals are counted. A seal is a file with one trace that an agent writes beside its batches."""
+SEAL, KEYS = "ceg_seal", "public_keys"
+"""Event types under which other files of an agent are counted: seals, which repeat one trace of a batch, and keys."""
 NOT_UNDERSTOOD = "not understood"
 """Text that is shown instead of a schema version if a trace cannot be read."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
@@ -67,8 +65,6 @@ class Batch:
     other_events: Counter[str] = field(default_factory=Counter)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    has_new_keys: bool = False
-    """Whether the document is a file of public keys of which at least one is not registered."""
     is_batch: bool = True
 
     def add_problem(self, where: str, reason: str, detail: str) -> None:
@@ -83,10 +79,8 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
     batch = Batch(document.batch_id, document.origin)
     try:
         content = parse(document.content)
-        if looks_like_keys(content):
-            batch.has_new_keys, batch.is_batch = not verifier.has(content), False
-        elif _is_seal(content):
-            batch.other_events[SEAL] += 1
+        if (is_seal := _is_seal(content)) or looks_like_keys(content):
+            batch.other_events[SEAL if is_seal else KEYS] += 1
             batch.is_batch = False
         elif isinstance(content, dict) and "event_type" in content and "events" not in content:
             _read_events(batch, {}, [content], verifier)
@@ -114,15 +108,8 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False
-        batch.add_problem(batch.origin, why.reason, why.detail)
-        return
-    try:
-        head = parse(pieces.before + pieces.after)
-    except Rejected as error:
-        head = {}
-        batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
-    events = (_event_or_error(content[span]) for span in pieces.events)
-    _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
+    else:
+        _read_events(batch, {}, map(_event_or_error, pieces), verifier)
     if not batch.n_problems:  # the fault is not in an event; for example, the text is cut off between events
         batch.add_problem(batch.origin, why.reason, why.detail)
 
@@ -142,12 +129,6 @@ def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], veri
             batch.times[name] = None
             batch.add_problem(batch.origin, error.reason, error.detail)
     for number, event in enumerate(events, 1):
-        if number > EVENTS_LIMIT:
-            batch.received += 1
-            batch.rejected[TOO_LARGE] += 1
-            batch.outcomes[NOT_UNDERSTOOD, TOO_LARGE] += 1
-            batch.add_problem(batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read")
-            break
         _read_event(batch, f"{batch.origin}, event {number:,}", event, verifier)
 
 

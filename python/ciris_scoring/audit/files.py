@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, cast
 
 from ciris_scoring.audit.documents import Document
-from ciris_scoring.audit.node import is_store
 from ciris_scoring.audit.reasons import TOO_LARGE, TRUNCATED, UNREADABLE, Problem, Rejected
 from ciris_scoring.audit.strict_json import parse
 
@@ -42,16 +41,8 @@ def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
             seen.add(real)
             folders.sort()
             files = (Path(folder, name) for name in sorted(names))
-            yield from (file for file in files if file.name.lower().endswith(ENDINGS) or is_store(file))
+            yield from (file for file in files if file.name.lower().endswith(ENDINGS))
         yield from (Problem(str(error.filename), UNREADABLE, _said(error)) for error in errors)
-
-
-def size(path: Path) -> int:
-    """Return the size of a file in bytes, or 0 if it cannot be determined."""
-    try:
-        return os.stat(path).st_size if path != STDIN else 0
-    except (OSError, ValueError):  # ValueError: the path contains the character NUL
-        return 0
 
 
 def documents(path: Path) -> Iterator[Found]:
@@ -62,9 +53,6 @@ def documents(path: Path) -> Iterator[Found]:
             return
         if not stat.S_ISREG(os.stat(path).st_mode):
             yield Problem(str(path), UNREADABLE, "not a regular file")
-            return
-        if is_store(path):
-            yield Problem(str(path), UNREADABLE, f"a SQLite file, the store of a node: give it as --from-node {path}")
             return
         name = path.name.lower()
         read = _lines if name.removesuffix(".gz").endswith(".jsonl") else _document

@@ -24,8 +24,8 @@ _BESIDE = (*VERDICT_COLUMNS, "origin", "run_kind")
 class Found(NamedTuple):
     """A trace that is refused, although it can be read.
 
-    Its signing key belongs to another agent, another content of the same trace is loaded, its decision is loaded under
-    another id, or it is not of production and the table has no column for its run kind.
+    Its signing key belongs to another agent, another content of the same trace is loaded, or its decision is loaded
+    under another id.
     """
 
     batch_id: uuid.UUID
@@ -33,8 +33,7 @@ class Found(NamedTuple):
     trace_id: str
     trace_schema_version: str | None
     rule: str | None
-    """Rule by which the signature is valid, although the trace is refused; None if the signature is not valid. For a
-    trace without a column for its run kind, also the reason why it does not verify."""
+    """Rule by which the signature is valid, although the trace is refused; None if the signature is not valid."""
     reason: str
     detail: str
 
@@ -74,13 +73,14 @@ def has_run_kind(connection: psycopg.Connection, traces: sql.Composable) -> bool
     return connection.execute(query, [traces.as_string(connection)]).fetchone() is not None
 
 
-def share_marks(connection: psycopg.Connection) -> None:
-    """Give all contents of a trace the run kind that a verified content states: mock before test before production.
+def share_marks(connection: psycopg.Connection, table: sql.Composable) -> None:
+    """Give the traces of a table the run kind that a verified incoming content states: mock before test before
+    production.
 
     An agent sends a decision at several trace levels, and some levels lack the mark.
     """
     query = """
-        update incoming
+        update {table} as traces
         set run_kind = marked.run_kind
         from (
             select {key}, min(run_kind) as run_kind
@@ -89,10 +89,11 @@ def share_marks(connection: psycopg.Connection) -> None:
             group by {key}
         ) as marked
         where
-            incoming.trace_id = marked.trace_id and incoming."timestamp" = marked."timestamp"
-            and incoming.agent_id_hash = marked.agent_id_hash and incoming.run_kind not in ('mock', marked.run_kind)
+            traces.trace_id = marked.trace_id and traces."timestamp" = marked."timestamp"
+            and traces.agent_id_hash = marked.agent_id_hash
+            and coalesce(traces.run_kind, 'production') not in ('mock', marked.run_kind)
     """
-    connection.execute(sql.SQL(query).format(key=column_list(LOADED_KEY)))
+    connection.execute(sql.SQL(query).format(table=table, key=column_list(LOADED_KEY)))
 
 
 def key_uses(batches: Sequence[Batch]) -> dict[tuple[str, str], None]:
@@ -106,10 +107,21 @@ def key_uses(batches: Sequence[Batch]) -> dict[tuple[str, str], None]:
 
 
 def refuse_foreign_keys(
-    connection: psycopg.Connection, uses: Iterable[tuple[str, str]], agents_of_keys: Mapping[str, str]
+    connection: psycopg.Connection,
+    uses: Iterable[tuple[str, str]],
+    keys: Mapping[str, bytes],
+    known_uses: Iterable[tuple[str, str]] = (),
 ) -> list[Found]:
-    """Mark traces as not verified if their key belongs to another agent, and return them."""
-    foreign = [(key_id, agent) for key_id, agent in uses if agents_of_keys[key_id] != agent]
+    """Mark traces as not verified if their key belongs to another agent, and return them.
+
+    A public key, which may have several ids, belongs to the agent of which it verified a trace first.
+
+    :param known_uses: pairs of key and agent of traces that were verified earlier.
+    """
+    agents: dict[bytes, str] = {}
+    for key_id, agent in [*known_uses, *uses]:
+        agents.setdefault(keys[key_id], agent)
+    foreign = [(key_id, agent, right) for key_id, agent in uses if (right := agents[keys[key_id]]) != agent]
     if not foreign:
         return []
     query = """
@@ -125,6 +137,5 @@ def refuse_foreign_keys(
             incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, sent.rule,
             incoming.reason, incoming.detail
     """
-    key_ids, agents = map(list, zip(*foreign, strict=True))
-    right = [agents_of_keys[key_id] for key_id in key_ids]
-    return [Found(*row) for row in connection.execute(query, [FOREIGN_KEY, key_ids, agents, right])]
+    found = connection.execute(query, [FOREIGN_KEY, *map(list, zip(*foreign, strict=True))])
+    return [Found(*row) for row in found]

@@ -1,14 +1,14 @@
-"""Read public keys from a file and validate them."""
+"""Read public keys from a file or from the registry, and validate them."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from psycopg import sql
 
 from ciris_scoring.audit import base64_text, times
 from ciris_scoring.audit.reasons import BAD_KEY, Problem, Rejected
@@ -16,22 +16,25 @@ from ciris_scoring.audit.strict_json import parse
 from ciris_scoring.database.source_schema import PUBLIC_KEY_COLUMNS
 from ciris_scoring.errors import InputError
 
-KEYS_FILE_LIMIT = 64 * 2**20
-KEYS_LIMIT = 10_000
-"""Maximum number of keys in one file. It limits the time of a load, because the validation of a key takes a
-millisecond."""
 FORMATS = (
     'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
     "algorithm, created_at, expires_at, revoked_at"
 )
+_P = 2**255 - 19
+_Y_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_LOW_ORDER = {0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8}
+"""The y coordinates of the eight points of low order on the curve of Ed25519 (RFC 8032), which the library accepts."""
 _TIMES = ("created_at", "expires_at", "revoked_at")
-_ENDS = ("expires_at", "revoked_at")
-REGISTERED_ENDS = ", ".join(
-    f"case when {name} < '9999-12-31 00:00+00' then greatest({name}, '0001-01-01 00:00+00') end as {name}"
-    for name in _ENDS
-)
-"""SQL list of the ends of registered keys. Python has no times before the year 1 or after 9999: an earlier end, such as
--infinity, becomes the first day, and a later one, such as infinity, becomes null, because no trace is as late."""
+_COMPARED = ("public_key_base64", "expires_at", "revoked_at")
+_REGISTERED = """
+select
+    key_id, public_key_base64, lower(coalesce(algorithm, 'ed25519') collate "C"),
+    {created_at}, {expires_at}, {revoked_at}
+from {registry}
+where public_key_base64 is not null
+"""
+_UTC = """to_char({} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')"""
+"""SQL of a time in the format of :mod:`times`. The time infinity becomes null, as if the key never ended."""
 
 
 class Key(NamedTuple):
@@ -49,33 +52,23 @@ class Key(NamedTuple):
         """The 32 bytes of the key."""
         return base64_text.decode(self.public_key_base64)
 
-    def difference(self, other: "Key | RegisteredKey") -> str | None:
-        """Return the first field in which another key of the same id differs from this key, or None.
+    def differences(self, other: "Key") -> list[str]:
+        """Return the names of the fields in which another key of the same id differs from this key."""
+        differing = [name for name in _COMPARED if getattr(self, name) != getattr(other, name)]
+        if base64_text.means(other.public_key_base64.strip(), self.content):
+            differing = [name for name in differing if name != "public_key_base64"]
+        return differing
 
-        A time that this key does not state is not compared.
-        """
-        if not base64_text.means(other.public_key_base64.strip(), self.content):
-            return "public_key_base64"
-        stated = (name for name in _ENDS if getattr(self, name) is not None)
-        return next((name for name in stated if getattr(self, name) != getattr(other, name)), None)
-
-    def unstated_ends(self, other: "RegisteredKey") -> dict[str, str]:
-        """Return the times at which another key of the same id ends, and which this key does not state."""
-        ends = {name: getattr(other, name) for name in _ENDS if getattr(self, name) is None}
-        return {name: end for name, end in ends.items() if end is not None}
+    def contradiction(self, other: "Key") -> str | None:
+        """Return the first field in which another key of the same id differs, although this key states the field."""
+        return next((name for name in self.differences(other) if getattr(self, name) is not None), None)
 
 
-class RegisteredKey(NamedTuple):
-    """A key in the database, with times as text in UTC, as in :class:`Key`."""
-
-    public_key_base64: str
-    expires_at: str | None
-    revoked_at: str | None
-
-
-def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
-    """Return a key in the database from its base64 text, ``expires_at`` and ``revoked_at``."""
-    return RegisteredKey(text, *(None if end is None else end.astimezone(UTC).isoformat() for end in ends))
+def registered_keys(connection: psycopg.Connection, registry: sql.Composable) -> dict[str, Key]:
+    """Return the keys of a registry by id. They may be invalid."""
+    names = {name: sql.SQL(_UTC).format(sql.Identifier(name)) for name in _TIMES}
+    rows = connection.execute(sql.SQL(_REGISTERED).format(registry=registry, **names))
+    return {row[0]: Key(*row) for row in rows}
 
 
 def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
@@ -86,7 +79,7 @@ def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
         for row in _read_rows(path):
             try:
                 key = _key(row)
-                if differing := key.difference(keys.setdefault(key.key_id, key)):
+                if differing := key.contradiction(keys.setdefault(key.key_id, key)):
                     raise ValueError(f"given twice, the second time with another {differing}")
             except ValueError as error:
                 problems.append(Problem(f"{path}, key {str(row.get('key_id'))[:80]}", BAD_KEY, str(error)))
@@ -95,20 +88,11 @@ def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
 
 def _read_rows(path: Path) -> list[Mapping[str, Any]]:
     try:
-        with path.open("rb") as file:
-            content = file.read(KEYS_FILE_LIMIT + 1)
-        if len(content) > KEYS_FILE_LIMIT:
-            raise InputError(f"The file of keys {path} has more than {KEYS_FILE_LIMIT // 2**20} MB.", FORMATS)
-        rows = list(islice(_rows(content), KEYS_LIMIT + 1))
-        if len(rows) > KEYS_LIMIT:
-            raise InputError(
-                f"The file of keys {path} has more than {KEYS_LIMIT:,} keys.", "Divide it into several files."
-            )
+        return list(_rows(path.read_bytes()))
     except OSError as error:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
     except (Rejected, UnicodeDecodeError, csv.Error, TypeError) as error:
         raise InputError(f"{path} is not a file of keys: {error}", f"It may be {FORMATS}.") from error
-    return rows
 
 
 def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
@@ -154,22 +138,23 @@ def public_key(content: bytes) -> Ed25519PublicKey:
     signatures."""
     if len(content) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
-    if not _is_sound_point(content):
-        raise ValueError("not a point of the curve, or a weak point with which anybody could sign")
+    if (int.from_bytes(content, "little") & (2**255 - 1)) % _P in _LOW_ORDER:
+        raise ValueError("a weak point, with which anybody could sign")
     return Ed25519PublicKey.from_public_bytes(content)
 
 
-def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Problem]]:
-    """Return the valid keys of the registry by key id, and the invalid ones as problems."""
-    keys, problems = {}, []
-    for key_id, text in rows:
-        try:
-            content = base64_text.decode(text.strip())
-            public_key(content)
-            keys[key_id] = content
-        except ValueError as error:
-            problems.append(Problem(f"registered key {key_id}", BAD_KEY, str(error)))
-    return keys, problems
+def usable(keys: Iterable[Key]) -> tuple[dict[str, bytes], list[Problem]]:
+    """Return the content of the valid Ed25519 keys by id, and the invalid ones as problems."""
+    contents, problems = {}, []
+    for key in keys:
+        if key.algorithm == "ed25519":
+            try:
+                content = base64_text.decode(key.public_key_base64.strip())
+                public_key(content)
+                contents[key.key_id] = content
+            except ValueError as error:
+                problems.append(Problem(f"registered key {key.key_id}", BAD_KEY, str(error)))
+    return contents, problems
 
 
 def looks_like_keys(document: object) -> bool:
@@ -179,27 +164,3 @@ def looks_like_keys(document: object) -> bool:
         and bool(document)
         and all(isinstance(text, str) and len(text) in (43, 44) for text in document.values())
     )
-
-
-# --- Check of keys on the Edwards curve (RFC 8032, section 5.1), because the library accepts any 32 bytes. -----------
-
-_P = 2**255 - 19
-_D = -121665 * pow(121666, -1, _P) % _P
-_Y_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
-_LOW_ORDER = {0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8}
-"""The y coordinates of the eight points of low order on the curve of Ed25519."""
-
-
-def _is_sound_point(content: bytes) -> bool:
-    """Return whether the bytes encode a point of the curve of Ed25519, but not one of the eight points of low order."""
-    number = int.from_bytes(content, "little")
-    y, sign = number & (2**255 - 1), number >> 255
-    if y >= _P:
-        return False
-    x_squared = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
-    x = pow(x_squared, (_P + 3) // 8, _P)
-    if x * x % _P != x_squared:
-        x = x * pow(2, (_P - 1) // 4, _P) % _P
-    if x * x % _P != x_squared or (x == 0 and sign):
-        return False
-    return y not in _LOW_ORDER

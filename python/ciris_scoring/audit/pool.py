@@ -7,14 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 
 from ciris_scoring.audit.documents import Batch, Document, read_document
 from ciris_scoring.audit.signatures import Verifier
 from ciris_scoring.errors import CirisError
-
-SMALL = 2 * 2**20
-"""Total size of files in bytes up to which one process is faster, because starting processes takes time."""
 
 _verifier: Verifier | None = None
 """Verifier of this worker process."""
@@ -28,12 +26,15 @@ def processors() -> int:
 def read_all(
     chunks: Iterable[Sequence[Document]], keys: Mapping[str, bytes], n_processes: int
 ) -> Iterator[list[Batch]]:
-    """Read and verify chunks of documents. With one process, no worker processes are started."""
-    if n_processes <= 1:
-        verifier = Verifier(keys)
-        for chunk in chunks:
-            yield [read_document(document, verifier) for document in chunk]
+    """Read and verify chunks of documents. The first chunk is read by this process, because starting processes takes
+    time; if there are more, worker processes read them."""
+    chunks, verifier = iter(chunks), Verifier(keys)
+    for chunk in chunks if n_processes <= 1 else islice(chunks, 1):
+        yield [read_document(document, verifier) for document in chunk]
+    following = next(chunks, None)
+    if following is None:
         return
+    chunks = chain([following], chunks)
     with ProcessPoolExecutor(n_processes, get_context("spawn"), _start, (keys,)) as pool:
         waiting: deque[Future[list[Batch]]] = deque()
         try:

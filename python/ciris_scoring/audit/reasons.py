@@ -17,7 +17,6 @@ OUT_OF_RANGE = "out_of_range"
 BAD_TIME = "bad_time"
 CONFLICT = "conflicting_trace"  # the trace is loaded with another content
 BAD_KEY = "bad_key"
-NOT_OF_PRODUCTION = ("mock_trace", "test_trace")  # the table has no column for the run kind of the trace
 
 UNKNOWN_KEY = "unknown_key"
 BAD_SIGNATURE = "bad_signature"

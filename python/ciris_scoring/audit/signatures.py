@@ -35,7 +35,6 @@ _PROFILE_FIELDS = (
     "deployment_trust_mode",
 )
 _BEFORE_HANDLED = timedelta(microseconds=999_999)
-_ANY_TEXT = ("utf-8", "surrogatepass")
 _SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _SORTED_WITH_SPACES = json.JSONEncoder(sort_keys=True)
 
@@ -46,13 +45,9 @@ class Verdict(NamedTuple):
     rule: str | None
     reason: str | None
     detail: str | None
-    content_sha256: str
-    """Hash of all received fields of the trace. It differs if any loaded value differs."""
     components: Sequence[Trace]
     """JSON components of the trace, without their unsigned fields. If the trace does not verify, all received fields
     are kept."""
-    signed_sha256: str | None = None
-    """Hash of the public key and the signed bytes; None if the signature is invalid."""
     beside: Trace | None = None
     """Deployment profile and trace format version, as far as they are signed; None if the trace does not verify."""
     decision_sha256: str | None = None
@@ -193,19 +188,12 @@ class Verifier:
         self._fingerprints = {key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()}
         self._agents_of_keys = set(self._fingerprints.values())
 
-    def has(self, keys: Mapping[str, str]) -> bool:
-        """Return whether the registry has all keys of a mapping from key ids to base64 texts."""
-        return all(
-            key_id in self._keys and base64_text.means(text, self._keys[key_id]) for key_id, text in keys.items()
-        )
-
     def verify(self, trace: Trace) -> Verdict:
         """Verify the signature of a trace."""
         schema = schema_of(trace)
-        content = _digest(trace)
 
         def refused(reason: str, detail: str | None) -> Verdict:
-            return Verdict(None, reason, detail, content, trace["components"])
+            return Verdict(None, reason, detail, trace["components"])
 
         try:
             signature = _signature(trace)
@@ -213,7 +201,7 @@ class Verifier:
             return refused(reasons.MALFORMED_SIGNATURE, str(error))
         key_id = trace.get("signature_key_id")
         if not isinstance(key_id, str) or key_id not in self._keys:
-            return refused(reasons.UNKNOWN_KEY, "no key with this id is registered")
+            return refused(reasons.UNKNOWN_KEY, "no key with this id is registered; --keys registers keys")
         why_not = None
         for name in _RULES_OF_SCHEMAS[schema]:
             rule = RULES[name]
@@ -221,12 +209,12 @@ class Verifier:
                 for message, components, beside in rule.messages(trace):
                     if self._signed(key_id, signature, message):
                         wrong = self._against(trace, rule, components, key_id, signature, message)
-                        verdict = refused(*wrong) if wrong else Verdict(name, None, None, content, components)
-                        key = self._keys[key_id]
+                        verdict = refused(*wrong) if wrong else Verdict(name, None, None, components)
                         return verdict._replace(
                             beside=None if wrong else beside,
-                            signed_sha256=hashlib.sha256(key + message).hexdigest(),
-                            decision_sha256=None if rule.signs_ids else _decision_sha256(key, components),
+                            decision_sha256=None
+                            if rule.signs_ids
+                            else _decision_sha256(self._keys[key_id], components),
                         )
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
                 why_not = f"the rule {name} cannot encode the trace: {str(error)[:80]}"
@@ -311,13 +299,6 @@ def _second_signature_holds(trace: Trace, message: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _digest(trace: Trace) -> str:
-    beside = {name: value for name, value in trace.items() if name != "components"}
-    digest = hashlib.sha256(_compact(trace["components"]))
-    digest.update(repr(sorted(beside.items())).encode(*_ANY_TEXT))
-    return digest.hexdigest()
 
 
 def _decision_sha256(key: bytes, components: Sequence[Trace]) -> str:

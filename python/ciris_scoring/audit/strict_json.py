@@ -4,20 +4,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ciris_scoring.audit import reasons
 from ciris_scoring.audit.reasons import Rejected
 
 VALUES_LIMIT = 1_000_000
 """Maximum number of values in one JSON text, because a parsed value takes far more memory than its text."""
-KEYS_LIMIT = 100_000
-"""Maximum number of keys in one object."""
 
 # A token is a bracket, or a string that may be cut off at the end. Possessive quantifiers avoid backtracking.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_OPENS_ARRAY = re.compile(rb"\s*:\s*(?=\[)")
-_JUNK = re.compile(rb"[^ \t\r\n,]")
+_EVENTS = re.compile(rb'"events"\s*:\s*\[')
+_BETWEEN = b", \t\r\n"
 
 
 def parse(content: bytes) -> Any:
@@ -45,8 +43,6 @@ def _no_constant(name: str) -> NoReturn:
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    if len(pairs) > KEYS_LIMIT:
-        raise Rejected(reasons.TOO_LARGE, f"{len(pairs):,} keys in one object, {KEYS_LIMIT:,} at most")
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, n in counts.items() if n > 1)
@@ -57,65 +53,33 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
-class Pieces(NamedTuple):
-    """The text around the events of a batch, and the position of each event."""
-
-    before: bytes
-    after: bytes
-    events: Iterator[slice]
-
-
-def take_apart(document: bytes) -> Pieces | None:
+def take_apart(document: bytes) -> Iterator[bytes] | None:
     """Find the events of a batch by its brackets, without parsing the batch.
 
     The events include a last event that is cut off, and text between events that is not an event. Return None if
     the document does not have a list of events.
     """
-    bounds = _events_array(document)
-    if bounds is None:
-        return None
-    start, end = bounds
-    return Pieces(document[: start + 1], document[end:] or b"]}", _events(document, start + 1, end))
+    start = _EVENTS.search(document)
+    return None if start is None else _events(document, start.end())
 
 
-def _events_array(document: bytes) -> tuple[int, int] | None:
-    depth, start = 0, None
-    for token in _TOKEN.finditer(document):
-        kind = document[token.start()]
-        if kind in b"[{":
-            depth += 1
-        elif kind in b"]}":
-            depth -= 1
-            if start is not None and depth == 1:
-                return start, token.start()
-        elif start is None and depth == 1 and _is_events(document, token):
-            colon = _OPENS_ARRAY.match(document, token.end())
-            start = colon.end() if colon else None
-    return None if start is None else (start, len(document))
-
-
-def _is_events(document: bytes, token: re.Match[bytes]) -> bool:
-    return token.end() - token.start() == 8 and document[token.start() : token.end()] == b'"events"'
-
-
-def _events(document: bytes, start: int, end: int) -> Iterator[slice]:
-    depth, last = 0, start
-    for token in _TOKEN.finditer(document, start, end):
+def _events(document: bytes, last: int) -> Iterator[bytes]:
+    depth, end = 0, len(document)
+    for token in _TOKEN.finditer(document, last):
         kind = document[token.start()]
         if kind in b"[{":
             if depth == 0:
-                yield from _between(document, last, token.start())
+                if between := document[last : token.start()].strip(_BETWEEN):
+                    yield between
                 last = token.start()
             depth += 1
         elif kind in b"]}":
             depth -= 1
+            if depth < 0:
+                end = token.start()
+                break
             if depth == 0:
-                yield slice(last, token.end())
+                yield document[last : token.end()]
                 last = token.end()
-    yield from _between(document, last, end)
-
-
-def _between(document: bytes, start: int, end: int) -> Iterator[slice]:
-    """Yield the position of text between events, unless it is only commas and white space."""
-    if junk := _JUNK.search(document, start, end):
-        yield slice(junk.start(), end)
+    if rest := document[last:end].strip(_BETWEEN):
+        yield rest

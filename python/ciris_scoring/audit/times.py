@@ -26,4 +26,4 @@ def read(value: object, name: str) -> str:
         raise Rejected(BAD_TIME, f"{name} {shown!r} has no zone")
     if not FIRST_YEAR <= time.year <= LAST_YEAR:
         raise Rejected(BAD_TIME, f"{name} {shown!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
-    return time.astimezone(UTC).isoformat()
+    return time.astimezone(UTC).isoformat(timespec="microseconds")

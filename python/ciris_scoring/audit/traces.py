@@ -18,10 +18,7 @@ from ciris_scoring.paths import own_project
 
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64
-VERDICT_COLUMNS = (
-    *("trace_schema_version", "trace_level", "rule", "reason", "detail"),
-    *("content_sha256", "signed_sha256", "decision_sha256"),
-)
+VERDICT_COLUMNS = ("trace_schema_version", "trace_level", "rule", "reason", "detail", "decision_sha256")
 """Columns of the verification result. In a row, they follow the columns of the trace."""
 
 _MODELS = {"ACTION_RESULT": "models_used", "LLM_CALL": "model"}
@@ -103,8 +100,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     values += [
         None if schema is None else str(schema)[:40],
         None if level is None else ascii(level)[:40],  # escapes NUL, which PostgreSQL cannot store
-        *(verdict.rule, verdict.reason, verdict.detail),
-        *(verdict.content_sha256, verdict.signed_sha256, verdict.decision_sha256),
+        *(verdict.rule, verdict.reason, verdict.detail, verdict.decision_sha256),
     ]
     text = "".join(value for value in values if isinstance(value, str))
     if "\0" in text:

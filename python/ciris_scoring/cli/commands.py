@@ -459,19 +459,12 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
 @click.argument("paths", type=PATH, nargs=-1)
 @nodes_option
 @keys_option
-@click.option(
-    "--all",
-    "every_problem",
-    is_flag=True,
-    help="List up to 20 problems of each batch. [default: 20 in total]",
-)
 @json_flag
 @database_options
 def load(
     paths: tuple[Path, ...],
     nodes: tuple[Path, ...],
     keys: tuple[Path, ...],
-    every_problem: bool,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -500,8 +493,7 @@ def load(
     with extra("audit"):
         from ciris_scoring.audit import load as loading
 
-    most_problems = None if every_problem or for_machines else loading.SHOWN_PROBLEMS
-    summary = loading.load(place.project(), paths, keys, most_problems)
+    summary = loading.load(place.project(), paths, keys)
     click.echo(loading.as_json(summary) if for_machines else "\n".join(loading.report(summary)))
     if not summary.is_clean:
         sys.exit(2)
@@ -554,12 +546,12 @@ def audit(
 ) -> None:
     """Check the database against the raw batches in PATHS.
 
-    Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
-    files and compared. Every difference is listed, trace by trace. Nothing in the database is changed.
+    Signatures are verified with the keys of --keys only. Every column is computed from the files and compared. Every
+    difference is listed, trace by trace. Nothing in the database is changed.
 
     Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: traces and keys
     in the database agree with the files; 1: they differ; 2: they agree, but something in the files was rejected or did
-    not verify, or a key ends in the database at a time that the files do not state. What was not compared is listed.
+    not verify. What was not compared is listed.
 
     \b
     Examples:
@@ -573,7 +565,7 @@ def audit(
         None if last is None else as_of_time.parse_time(last, "--to"),
     )
     project = place.project()
-    result = compare.audit(project, paths, keys, agent, window, every_problem=for_machines)
+    result = compare.audit(project, paths, keys, agent, window)
     click.echo(compare.as_json(result) if for_machines else "\n".join(compare.page(result)))
     sys.exit(result.exit_code)
 

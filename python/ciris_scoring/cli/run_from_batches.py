@@ -10,7 +10,6 @@ from typing import Any
 import click
 from psycopg import sql
 
-from ciris_scoring.audit.incoming import has_run_kind
 from ciris_scoring.audit.load import load, report
 from ciris_scoring.cli.after_run import AfterRun
 from ciris_scoring.database import as_of as as_of_time
@@ -69,17 +68,13 @@ def _newest_trace(project: Project) -> datetime | None:
     """Return the time of the newest trace that is scored or, if there is none, of the newest trace."""
     table = project.source_table("covenant_traces")
     query = """
-        select coalesce(max("timestamp") filter (where {is_scored}), max("timestamp"))
+        select coalesce(max("timestamp") filter (where coalesce(run_kind, 'production') = any(%s)), max("timestamp"))
         from {table}
         where "timestamp" <= now()
     """
     with connect(project) as connection, connection.transaction():
-        is_scored: sql.Composable = sql.SQL("true")
-        if has_run_kind(connection, table):
-            kinds = sql.Literal(list(project.variables["scored_run_kinds"]))
-            is_scored = sql.SQL("coalesce(run_kind, 'production') = any({})").format(kinds)
-        composed = sql.SQL(query).format(is_scored=is_scored, table=table)
-        newest: datetime | None = one_row(connection.execute(composed))[0]
+        kinds = list(project.variables["scored_run_kinds"])
+        newest: datetime | None = one_row(connection.execute(sql.SQL(query).format(table=table), [kinds]))[0]
     return newest
 
 
