@@ -584,19 +584,11 @@ def audit(
     is_flag=True,
     help="Do not require an API key, even if other machines can reach the address or $CIRIS_API_KEY is set.",
 )
-@click.option(
-    "--origin",
-    "origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Let pages of this origin read answers in a browser (CORS); may be repeated.",
-)
 @database_options
 def serve(
     host: str,
     port: int,
     no_auth: bool,
-    origins: tuple[str, ...],
     place: Place,
 ) -> None:
     """Serve the published scores as web pages and over HTTP.
@@ -617,7 +609,7 @@ def serve(
         from ciris_scoring.show.api.app import serve as serve_scores
         from ciris_scoring.show.api.settings import settings_of
 
-    settings = settings_of(host, port, no_auth, origins)
+    settings = settings_of(host, port, no_auth)
     place.cli_vars()  # refuse invalid variables before --embedded starts PostgreSQL
     serve_scores(place.published(), settings)
 

@@ -153,47 +153,6 @@ def near(marts: Marts, text: str) -> dict[str, Agent]:
     return dict(names[similar] for similar in difflib.get_close_matches(text.casefold(), names, n=3))
 
 
-@dataclass(frozen=True, slots=True)
-class Unscored:
-    """An agent of dim_agents that has no score at an as-of in a window and is not silent."""
-
-    agent_id_hash: str
-    agent_name: str | None
-    score_status: str | None
-    """insufficient_data, or None if the agent has no trace in the window."""
-    n_traces: int
-    newest_trace_at: datetime | None
-
-
-def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents whose first trace is before an as-of and that have no score at this as-of, without silent agents.
-    If the as-of is None, read all agents.
-
-    The order is by the number of traces in the window, then by the time of the last trace, both descending.
-    """
-    return marts.rows(
-        Unscored,
-        """
-        select
-            agents.agent_id_hash, agents.agent_name, scores.score_status, coalesce(scores.n_traces, 0) as n_traces,
-            agents.last_traced_at as newest_trace_at
-        from {dim_agents} as agents
-        left join {fct_capacity_scores} as scores
-            on
-                agents.agent_id_hash = scores.agent_id_hash
-                and scores.as_of = %(as_of)s::timestamptz
-                and scores.window_days = %(window_days)s
-        where
-            scores.capacity_score is null
-            and scores.score_status is distinct from 'no_traces'
-            and (%(as_of)s::timestamptz is null or agents.first_traced_at < %(as_of)s)
-        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash collate "C"
-        """,
-        as_of=as_of,
-        window_days=window_days,
-    )
-
-
 MOST_LISTED = 10
 """Maximum number of agents in a message about an ambiguous text."""
 LONGEST_SHOWN = 80

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,7 +11,6 @@ from ciris_scoring.kinds.components import COMPONENT_ROWS
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import UNKNOWN_MODE
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEFERRALS = "q_deferral"
 """Component that is lowered by deferrals instead of traces."""
 
@@ -208,11 +207,6 @@ class Trace:
             return f"signature {verified}"
         return f"failure mode {self.failure_mode}"
 
-    @property
-    def key(self) -> str:
-        """Key to pass as `after` to `read_evidence` to get the traces after this trace."""
-        return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_check_id}"
-
 
 def count_evidence(
     marts: Marts, loss_component: str, agent_id_hash: str, as_of: datetime, window_start: datetime
@@ -229,33 +223,24 @@ def read_evidence(
     as_of: datetime,
     window_start: datetime,
     *,
-    after: str | None = None,
-    limit: int,
+    limit: int | None,
 ) -> list[Trace]:
-    """Read one page of the traces that lowered a component, the newest trace first.
+    """Read the traces that lowered a component, the newest trace first.
 
-    :param after: `Trace.key` of the last trace of the previous page.
+    :param limit: maximum number of traces; None for all.
     """
-    microseconds, _, trace_check_id = (after or "").partition(".")
     return marts.rows(
         Trace,
         f"""
         with {lowered([loss_component])}
         select {_TRACE}, failure_mode, loss_component, amount as lowered_by
         from lowered
-        where
-            %(after_id)s::uuid is null
-            or (traced_at, trace_check_id) < (
-                timestamptz 'epoch' + %(microseconds)s::bigint * interval '1 microsecond', %(after_id)s::uuid
-            )
         order by traced_at desc, trace_check_id desc
         limit %(limit)s
         """,
         agent_id_hash=agent_id_hash,
         as_of=as_of,
         window_start=window_start,
-        microseconds=int(microseconds) if after else None,
-        after_id=trace_check_id or None,
         limit=limit,
     )
 

@@ -84,7 +84,6 @@ class Factor:
     name: str
     formula: str
     description: str
-    notes: tuple[str, ...] = ()
 
 
 FACTOR_WORDS = {
@@ -105,20 +104,12 @@ FACTOR_WORDS = {
         "R = norm((1 - delta_drift) * 1/(1 + mttr_hours/tau) * (1 - rho_regression))",
         "Whether the agent behaves as before and recovers quickly. R falls with drift from its own baseline, "
         "with the hours that fragile episodes last, and with relapses.",
-        (
-            "norm(x) = 1/(1 + exp(-k (x - x0))), so R never reaches 0 or 1.",
-            "delta_drift is 0 and listed as unmeasured if the window or its baseline has too few values.",
-        ),
     ),
     "I_inc": Factor(
         "Incompleteness Awareness",
         "I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)",
         "Whether the agent knows what it does not know. I_inc falls with miscalibrated confidence, with poor "
         "deferrals, and with failed actions under high uncertainty.",
-        (
-            "Q_deferral is 1 if no deferral was judged in the window.",
-            "ECE is 0 and listed as unmeasured if no trace has both a confidence and an outcome.",
-        ),
     ),
     "S": Factor(
         "Sustained Coherence",

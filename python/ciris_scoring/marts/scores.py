@@ -21,15 +21,11 @@ def scores(
     window_days: int,
     *,
     agent_id_hash: str | None = None,
-    below: float | None = None,
-    limit: int | None = None,
     raised_at: datetime | None = None,
 ) -> list[Score]:
     """Read the scores at an as-of in a window, the lowest first. Agents without a score are last.
 
     :param agent_id_hash: read only the score of this agent.
-    :param below: read only scores below this value.
-    :param limit: read at most this number of scores.
     :param raised_at: as-of of the alerts and red flags; None for the as-of of the scores. It is later for an agent that
     has stopped sending traces.
     """
@@ -43,9 +39,6 @@ def scores(
                 as_of = %(as_of)s
                 and window_days = %(window_days)s
                 and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
-                and (%(below)s::double precision is null or capacity_score < %(below)s)
-            order by capacity_score nulls last, agent_id_hash collate "C"
-            limit %(limit)s
         ),
 
         parameters as (
@@ -102,10 +95,8 @@ def scores(
         as_of=as_of,
         window_days=window_days,
         agent_id_hash=agent_id_hash,
-        below=below,
-        limit=limit,
     )
-    agents = [score.agent_id_hash for score in found] if agent_id_hash or below or limit else None
+    agents = [agent_id_hash] if agent_id_hash else None
     raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
     silent = {agent for agent, of_agent in raised.items() if any(one.name == "silent" for one in of_agent)}
     caused = causes(marts, [score.agent_id_hash for score in found], as_of, window_days, silent)

@@ -15,7 +15,7 @@ from ciris_scoring.errors import InputError
 from ciris_scoring.marts import alerts, asking, evidence, history, reference
 from ciris_scoring.marts import scores as scores_of
 from ciris_scoring.marts.marts import Marts, grouped
-from ciris_scoring.marts.score import NO_TRACES, Raised, Score
+from ciris_scoring.marts.score import Raised, Score
 from ciris_scoring.marts.verdict import VERDICTS, Permission, permissions, raised, verdict
 from ciris_scoring.names import FACTORS, whole_hash
 
@@ -74,7 +74,6 @@ MEMBERS: Mapping[str, str] = {
     "steady_difference": "Points of each factor from the capacity score to the steady score, which they sum to; null "
     "if one of the two is null.",
     "traces": "Traces that lowered the score.",
-    "unscored": "Agents without a row, or with too few traces for a score.",
     "until": "Last as-of at which it was raised.",
     "verdict_reason": "Reason for the verdict, in words.",
     "verdict_threshold": "Steady score that the permission requires.",
@@ -197,7 +196,6 @@ def fleet_document(
         "news": [],
         "agents": [],
         "agents_not_shown": len(scores) - len(shown),
-        "unscored": [_of_unscored(one) for one in asking.unscored(marts, as_of, window_days)],
         **raised_document(marts, chosen),
         "history": [],
     }
@@ -227,10 +225,6 @@ def fleet_document(
 def _verdicts(scores: Iterable[Score], permission: Permission) -> dict[str, int]:
     counted = Counter(verdict(score, permission.threshold).verdict for score in scores)
     return {name: counted[name] for name in VERDICTS}
-
-
-def _of_unscored(one: asking.Unscored) -> Document:
-    return {**asdict(one), "score_status": one.score_status or NO_TRACES}
 
 
 def brief_documents(marts: Marts, scores: Sequence[Score], chosen: Chosen) -> list[Document]:
@@ -474,4 +468,4 @@ def _difference(before: Mapping[str, float | None], now: Mapping[str, float | No
 def of_trace(one: evidence.Trace) -> Document:
     """Return a trace that lowered a component."""
     row = {name: value for name, value in asdict(one).items() if name not in ("trace_check_id", "loss_component")}
-    return row | {"key": one.key, "recorded": one.recorded, "because": one.because}
+    return row | {"recorded": one.recorded, "because": one.because}

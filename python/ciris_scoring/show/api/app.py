@@ -6,18 +6,15 @@ import hmac
 import re
 import socket
 from base64 import b64decode
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,9 +51,15 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
-        if scope["type"] == "http":
-            send = _with_headers(send, SECURITY_HEADERS)
-        return await self.app(scope, receive, send)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    sent.setdefault(name, value)
+            await send(message)
+
+        return await self.app(scope, receive, send_with_headers)
 
 
 class Head:
@@ -92,7 +95,6 @@ class Guard:
         try:
             self._check_host(headers)
             if scope["path"] not in OPEN_PATHS and not self._has_key(headers):
-                # CORS preflight requests, which have no key, are answered by another middleware before this one.
                 raise Problem(
                     "key-required",
                     "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",
@@ -115,19 +117,6 @@ class Guard:
             return True
         # Digests have equal lengths, so the time of the comparison does not depend on the key.
         return any(hmac.compare_digest(_digest(key), self.key_digest) for key in _keys(headers))
-
-
-def _with_headers(send: Send, headers: Mapping[str, str]) -> Send:
-    """Return a function that sends messages and adds the headers that an answer does not set itself."""
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            sent = MutableHeaders(scope=message)
-            for name, value in headers.items():
-                sent.setdefault(name, value)
-        await send(message)
-
-    return send_with_headers
 
 
 def _host_name(host: str) -> str:
@@ -156,8 +145,8 @@ The CIRIS Capacity Score of a fleet of agents, read from the published marts. No
 
 - Each answer is the document of the fleet or of an agent, as in `ciris-scoring fleet --json` and `explain --json`, with
   the names of the marts' columns. Times are UTC, numbers at full precision, null where the mart has none.
-- Scores, factors, history, alerts and parameters also have the names and the nesting of the CIRIS lens API, so that its
-  clients work unchanged.
+- Scores, factors, history, alerts and parameters also have the names and the nesting of the CIRIS lens API, for its
+  clients.
 - Errors are problem documents (RFC 9457) with a stable `type`.
 - Every answer about scores has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
 """
@@ -174,23 +163,7 @@ TAGS = [
 def create_app(database: Database, settings: Settings) -> FastAPI:
     """Create the application for a database."""
     answers = Answers(database, settings)
-    registry = CollectorRegistry()
-    middleware = [
-        Middleware(Head),
-        Middleware(metrics.Counted, registry=registry),
-        Middleware(SecurityHeaders),
-    ]
-    if settings.origins:
-        middleware.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=settings.origins,
-                allow_methods=["GET", "HEAD"],
-                allow_headers=["Authorization", "X-API-Key", "If-None-Match"],
-                expose_headers=["ETag", "Retry-After"],
-            )
-        )
-    middleware.append(Middleware(Guard, settings=settings))
+    middleware = [Middleware(Head), Middleware(SecurityHeaders), Middleware(Guard, settings=settings)]
     app = FastAPI(
         title="CIRIS scoring",
         version=version("ciris-scoring"),
@@ -210,7 +183,6 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         },
     )
     app.state.answers = answers
-    app.state.registry = registry
     app.include_router(router, dependencies=[Depends(known_parameters)])
     for routes in (pages.router, metrics.router):
         app.include_router(routes)
@@ -237,26 +209,9 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
     return written(request, Problem("bad-parameter", detail, errors=errors))
 
 
-MESSAGES = {
-    "missing": "is needed",
-    "int_parsing": "is {input}, which is not a whole number",
-    "int_parsing_size": "is {input}, which has too many digits",
-    "int_from_float": "is {input}, which is not a whole number",
-    "float_parsing": "is {input}, which is not a number",
-    "finite_number": "is {input}, which is not a number",
-    "greater_than_equal": "is {input}; the minimum is {ge}",
-    "less_than_equal": "is {input}; the maximum is {le}",
-    "literal_error": "is {input}; allowed are {expected}",
-    "string_pattern_mismatch": "is {input}, which does not have the form of its example",
-    "string_too_short": "is empty",
-    "string_too_long": "is {input}, longer than {max_length} characters",
-}
-"""Message for an invalid parameter, by the error type of the validator."""
-
-
 def _message(found: dict[str, Any]) -> str:
-    said = MESSAGES.get(found["type"], "is {input}, which is not acceptable")
-    return said.format(**{**found.get("ctx", {}), "input": shown(found.get("input"))})
+    given = "" if found["type"] == "missing" else f"is {shown(found['input'])}: "
+    return f"{given}{found['msg']}"
 
 
 async def _answer_http(request: Request, error: Exception) -> Response:

@@ -1,11 +1,9 @@
 """The endpoints of the API: parameters of requests, and the answers, which are documents of `show.view`."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import WithJsonSchema
@@ -22,24 +20,18 @@ from ciris_scoring.marts.reference import FACTOR_WORDS
 from ciris_scoring.marts.runs import Publication, read_publication
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.scores import components, non_exempt_traces
-from ciris_scoring.marts.scores import scores as read_scores
 from ciris_scoring.names import EXEMPT_ACTIONS, FACTORS, NON_EXEMPT_ACTIONS
 from ciris_scoring.show import view
 from ciris_scoring.show.api import models
 from ciris_scoring.show.api.database import CSV, JSON, Answers
 from ciris_scoring.show.api.models import described, problems
 from ciris_scoring.show.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
-from ciris_scoring.show.formats import json_text, table_text, time_text
+from ciris_scoring.show.formats import json_text, table_text
 from ciris_scoring.show.view import Chosen, Document
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
 MOST_UNKNOWN = 10
-DEEPEST = 10_000_000
-MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
-EARLIEST = datetime.min.replace(tzinfo=UTC)
-UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
-"""A time whose offset has a space instead of a plus sign. An unescaped plus sign in a URL means a space."""
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Names of components in the lens API by their names in the marts, for components whose two names differ."""
 LENS_PARAMETERS = {
@@ -48,19 +40,11 @@ LENS_PARAMETERS = {
     "decay_rate": "decay_per_day",
     "signal_weight": "w_corroborated",
 }
-ORDERS: Mapping[str, Callable[[Score], Any]] = {
-    "composite_score": lambda score: -1.0 if score.capacity_score is None else score.capacity_score,
-    "agent_name": lambda score: score.agent_name or score.agent_id_hash,
-}
-"""Sort keys of the fleet, besides attention."""
-# Components that have evidence, and keys by which the fleet can be sorted.
+# Components that have evidence.
 if TYPE_CHECKING:
     ComponentName: TypeAlias = str
 else:
     ComponentName = Literal[tuple(sorted({*RULES, DEFERRALS}))]
-Sort = Literal["attention", "-attention", "composite_score", "-composite_score", "agent_name", "-agent_name"]
-
-Found = TypeVar("Found")
 
 router = APIRouter()
 api = APIRouter(prefix="/api/v1", tags=["scoring"])
@@ -79,14 +63,6 @@ AskedAsOf = Annotated[
     str | None,
     Query(description="As-of in ISO 8601, a day or a time. The default is the newest.", examples=["2026-06-15"]),
     WithJsonSchema(A_TIME),
-]
-After = Annotated[
-    str | None,
-    Query(
-        description="Return the traces after the trace with this key. `next` of the previous page contains the key.",
-        pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
-    ),
 ]
 AskedWindow = Annotated[
     int | None,
@@ -138,37 +114,6 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-def _next(request: Request, **more: str | int) -> str:
-    """Return the URL of the next page, relative to the URL of the requested page."""
-    return f"?{urlencode({**request.query_params, **more})}"
-
-
-@dataclass(frozen=True)
-class Page:
-    """The requested part of each list in an answer."""
-
-    limit: Annotated[
-        int | None,
-        Query(ge=1, le=DEEPEST, description="Maximum length of each list. By default, lists are complete."),
-    ] = None
-    offset: Annotated[
-        int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
-    ] = 0
-
-    def of(self, found: Sequence[Found]) -> list[Found]:
-        """Return the requested part of a list."""
-        return list(found[self.offset : None if self.limit is None else self.offset + self.limit])
-
-    def members(self, request: Request, *lists: Sequence[object]) -> Document:
-        """Return the members of an answer that describe the requested part; `next` is None on the last page."""
-        end = None if self.limit is None else self.offset + self.limit
-        following = None if end is None or end >= max(map(len, lists)) else _next(request, offset=end)
-        return {"offset": self.offset, "limit": self.limit, "next": following}
-
-
-ThePage = Annotated[Page, Depends()]
-
-
 # --- parameters of requests ------------------------------------------------------------------------------------------
 
 
@@ -177,7 +122,7 @@ def time_asked(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        return as_of_time.parse_time(UNESCAPED_PLUS.sub(r"\1+\2", text), name)
+        return as_of_time.parse_time(text, name)
     except InputError:
         example = "2026-06-15 or 2026-06-15T06:00:00Z"
         message = f"is {shown(text)}, which is not an ISO 8601 time, such as {example}."
@@ -218,6 +163,7 @@ class Asked:
             "agent_id_hash": score.agent_id_hash,
             "agent_name": score.agent_name or score.agent_id_hash,
             "agent_note": note,
+            "as_of": score.as_of,
             "window_days": score.window_days,
         }
 
@@ -281,7 +227,6 @@ def explained(document: Document) -> Document:
             "name": words.name,
             "formula": words.formula,
             "description": words.description,
-            **({"notes": list(words.notes)} if words.notes else {}),
         }
     document["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
     return document
@@ -297,56 +242,37 @@ def explained(document: Document) -> Document:
 )
 async def fleet(
     asked: TheAsked,
-    page: ThePage,
     threshold: AskedThreshold = None,
     permission: AskedPermission = None,
-    sort: Annotated[
-        Sort,
-        Query(
-            description="Order of `agents`. A minus before it means descending. attention: the order of the fleet's "
-            "page, which begins with the agents that need attention most."
-        ),
-    ] = "-composite_score",
     form: Format = "json",
 ) -> Response:
-    """The document of the fleet at an as-of.
+    """The document of the fleet at an as-of. `agents` begins with the highest score, as in the lens. The CSV has the
+    rows of `agents`."""
 
-    `agents` lists the agents with a score, and silent agents with the status no_traces. `unscored` lists the other
-    agents without a score. `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
-    """
-
-    def found(marts: Marts) -> tuple[Chosen, list[Score], list[Score]]:
-        """Return what is asked for, all scores, and those that `agents` lists, in the requested order."""
+    def found(marts: Marts) -> tuple[Chosen, list[Score]]:
         chosen = asked.chosen(marts, threshold, permission)
-        scores = view.fleet_scores(marts, chosen)
-        listed = [score for score in scores if score.capacity_score is not None or score.is_silent]
-        if by := ORDERS.get(sort.removeprefix("-")):
-            listed.sort(key=lambda score: score.agent_id_hash)
-            listed.sort(key=by, reverse=sort.startswith("-"))
-        elif sort.startswith("-"):
-            listed.reverse()
-        return chosen, scores, listed
+        return chosen, sorted(view.fleet_scores(marts, chosen), key=_capacity, reverse=True)
 
     def build(marts: Marts) -> Document:
-        chosen, scores, listed = found(marts)
-        document = view.fleet_document(marts, chosen, scores, page.of(listed), days=DEFAULT_DAYS)
-        unscored, counts = document["unscored"], document["fleet"] or {}
+        chosen, scores = found(marts)
+        document = view.fleet_document(marts, chosen, scores, days=DEFAULT_DAYS)
+        counts = document["fleet"] or {}
         return document | {
             "timestamp": datetime.now(UTC),
-            "agent_count": len(document["agents"]),
-            "total_agent_count": len(listed),
-            **page.members(asked.request, listed, unscored),
+            "agent_count": len(scores),
             "agents": with_factors(marts, document["agents"]),
-            "total_unscored_count": len(unscored),
-            "unscored": page.of(unscored),
             "summary": {name: counts.get(f"n_{name}", 0) for name in models.Summary.model_fields},
         }
 
     def rows(marts: Marts) -> list[Document]:
-        chosen, _, listed = found(marts)
-        return view.brief_documents(marts, page.of(listed), chosen)
+        chosen, scores = found(marts)
+        return view.brief_documents(marts, scores, chosen)
 
     return await (asked.table(rows) if form == "csv" else asked.answer(build))
+
+
+def _capacity(score: Score) -> float:
+    return -1.0 if score.capacity_score is None else score.capacity_score
 
 
 @api.get(
@@ -388,88 +314,34 @@ async def factors(
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def _span(
-    publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
-) -> tuple[datetime, datetime, datetime]:
-    """Return three as-ofs: the first and the last of the page of a history, and the last of the whole history."""
-    newest = publication.as_of
-    if newest is None:
-        raise Problem("no-score", "No score is published yet.")
-    if begin is not None and end is not None and begin > end:
-        message = f"is {as_of_time.text(begin)}, which is after `to`, {as_of_time.text(end)}."
-        raise bad_parameter("from", message)
-    end = end or newest
-    if begin is not None and begin > newest:
-        detail = f"No score is published at or after {as_of_time.text(begin)}. "
-        detail += f"The newest as-of is {as_of_time.text(newest)}."
-        raise Problem("no-score", detail, as_ofs=[newest])
-    if begin is None:
-        span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
-        return end - span, end, end
-    return begin, begin + min(timedelta(days=days or MOST_DAYS), end - begin), end
-
-
 @api.get(
     "/scoring/history/{agent_id:path}",
     summary="Scores over time",
     **described("history", models.History, problems(404, 409), csv=True),
 )
 async def history(
-    request: Request,
-    answers: TheAnswers,
     agent_id: AgentId,
-    window_days: AskedWindow = None,
+    asked: TheAsked,
     days: Annotated[
-        int | None,
-        Query(
-            ge=1,
-            le=MOST_DAYS,
-            description=f"Maximum number of days in the answer. Without `from`, the days end at `to`, and the default "
-            f"is {DEFAULT_DAYS}. With `from`, they begin there, the default is {MOST_DAYS}, and `next` has the rest.",
-            examples=[30],
-        ),
-    ] = None,
-    first: Annotated[
-        str | None,
-        Query(alias="from", description="First as-of in ISO 8601, included.", examples=["2026-06-01"]),
-        WithJsonSchema(A_TIME),
-    ] = None,
-    last: Annotated[
-        str | None,
-        Query(alias="to", description="Last as-of, included. By default the newest.", examples=["2026-06-15"]),
-        WithJsonSchema(A_TIME),
-    ] = None,
-    interval: Annotated[
-        Literal["daily", "hourly"],
-        Query(description="daily: as-ofs at midnight UTC; hourly: all published as-ofs."),
-    ] = "daily",
+        int, Query(ge=1, le=MOST_DAYS, description="Days of history, up to the as-of.", examples=[30])
+    ] = DEFAULT_DAYS,
     form: Format = "json",
 ) -> Response:
-    """Scores of an agent over time, each with its five factors."""
-    asked = await _asked(request, answers, window_days)
-    asked_span = time_asked("from", first), time_asked("to", last)
+    """Scores of an agent at the published as-ofs of some days, each with its five factors."""
 
-    def found(marts: Marts) -> tuple[Score, Document, list[Document], tuple[datetime, datetime, datetime]]:
-        span = _span(read_publication(marts), days, *asked_span)
+    def found(marts: Marts) -> tuple[Score, Document, list[Document]]:
         score, of_agent = asked.of_agent(marts, agent_id)
-        daily_at = MIDNIGHT if interval == "daily" else None
         key = (marts, [score.agent_id_hash], score.window_days)
-        points = histories(*key, first=span[0], last=span[1], daily_at=daily_at)[score.agent_id_hash]
-        return score, of_agent, list(map(asdict, points)), span
+        points = histories(*key, first=score.as_of - timedelta(days=days), last=score.as_of)[score.agent_id_hash]
+        return score, of_agent, list(map(asdict, points))
 
     def build(marts: Marts) -> Document:
-        score, of_agent, points, (begin, end, whole) = found(marts)
+        score, of_agent, points = found(marts)
         return of_agent | {
-            "period_days": -((begin - end) // timedelta(days=1)),
-            "from": begin,
-            "to": end,
-            "interval": interval,
-            "current_as_of": score.as_of,
+            "period_days": days,
             "current_score": score.capacity_score,
             "current_category": score.category,
             "history": list(map(_point, points)),
-            "next": None if end >= whole else _next(request, **{"from": time_text(end + timedelta(seconds=1))}),
-            "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
         }
 
     return await (asked.table(lambda marts: found(marts)[2]) if form == "csv" else asked.answer(build))
@@ -485,43 +357,30 @@ def _point(row: Document) -> Document:
 @api.get("/scoring/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404)))
 async def alerts(
     asked: TheAsked,
-    page: ThePage,
     threshold: Annotated[
         float | None,
         Query(ge=0, le=1, description="Return agents with a lower score. By default low_capacity_threshold."),
     ] = None,
     permission: AskedPermission = None,
 ) -> Response:
-    """Agents below a threshold, the lowest score first, and alerts and red flags at the as-of.
-
-    `limit` and `offset` apply to `agents` and `alerts`.
-    """
+    """Agents below a threshold, the most urgent first, and alerts and red flags at the as-of."""
 
     def build(marts: Marts) -> Document:
-        publication = read_publication(marts)
-        most = publication.low_capacity_threshold if threshold is None else threshold
+        most = read_publication(marts).low_capacity_threshold if threshold is None else threshold
         chosen = asked.chosen(marts, permission=permission)
-        at = chosen.as_of
-        below = read_scores(marts, at, chosen.window_days, below=most) if at else []
-        raised = view.raised_document(marts, chosen)
-        found = raised["alerts"]
-        shown_scores = page.of(below)
-        hashes = [score.agent_id_hash for score in shown_scores]
-        non_exempt = non_exempt_traces(marts, hashes, at, chosen.window_days) if at else {}
-        return raised | {
+        below = [score for score in view.fleet_scores(marts, chosen) if 0 <= _capacity(score) < most]
+        hashes = [score.agent_id_hash for score in below]
+        non_exempt = non_exempt_traces(marts, hashes, chosen.as_of, chosen.window_days) if chosen.as_of else {}
+        return view.raised_document(marts, chosen) | {
             "timestamp": datetime.now(UTC),
             "permission": chosen.permission.name,
             "threshold": most,
-            "alert_count": len(shown_scores),
-            "total_agent_count": len(below),
+            "alert_count": len(below),
             "agents": [
                 in_lens(view.of_score(score, chosen.permission))
                 | {"non_exempt_traces": non_exempt.get(score.agent_id_hash, 0)}
-                for score in shown_scores
+                for score in below
             ],
-            "total_alert_count": len(found),
-            **page.members(asked.request, below, found),
-            "alerts": page.of(found),
         }
 
     return await asked.answer(build)
@@ -577,33 +436,27 @@ async def evidence(
             examples=["i_chain"],
         ),
     ],
-    after: After = None,
     limit: Annotated[
         int | None,
         Query(ge=1, le=1000, description="Maximum number of traces. By default 100, and all as CSV."),
     ] = None,
     form: Format = "json",
 ) -> Response:
-    """Traces that lowered a component of a score, the newest first, or the deferrals behind q_deferral.
-
-    The CSV has the traces, or for q_deferral the deferrals.
-    """
+    """The newest traces that lowered a component of a score, or the deferrals behind q_deferral. So has the CSV."""
     is_csv, is_deferral = form == "csv", component == DEFERRALS
-    most = limit or (DEEPEST if is_csv else 100)
+    most = limit or (None if is_csv else 100)
 
     def build(marts: Marts) -> Document:
         score, of_agent = asked.of_agent(marts, agent_id)
         key = (score.agent_id_hash, score.as_of, score.window_start)
         deferrals = judged_deferrals(marts, *key) if is_deferral else []
-        traces = [] if is_deferral else read_evidence(marts, component, *key, after=after, limit=most + 1)
+        traces = [] if is_deferral else read_evidence(marts, component, *key, limit=most)
         return of_agent | {
-            "as_of": score.as_of,
             "window_start": score.window_start,
             "component": component,
             "lowered_by_unit": "deferrals" if is_deferral else UNITS.get(component, "traces"),
-            "traces": [view.of_trace(one) for one in traces[:most]],
+            "traces": list(map(view.of_trace, traces)),
             "deferrals": list(map(asdict, deferrals)),
-            "next": _next(asked.request, after=traces[most - 1].key) if len(traces) > most else None,
         }
 
     def rows(marts: Marts) -> list[Document]:

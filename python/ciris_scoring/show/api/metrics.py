@@ -1,6 +1,5 @@
-"""Prometheus metrics: age of the publication, outcome of the last run, and requests."""
+"""Prometheus metrics: age of the publication, outcome of the last run, agents and alerts."""
 
-import time
 from collections import Counter as Count
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,18 +7,15 @@ from functools import partial
 from importlib.metadata import version
 from itertools import product
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
-    Counter,
     Gauge,
-    Histogram,
     generate_latest,
 )
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ciris_scoring.marts import scores
 from ciris_scoring.marts.alerts import alerts
@@ -30,67 +26,23 @@ from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.show.api.endpoints import TheAnswers
 from ciris_scoring.show.api.problems import Problem
 
-NO_ROUTE = "none"
-"""Label for requests that match no route, or that were refused before routing."""
-
 router = APIRouter(include_in_schema=False)
 
 
-class Counted:
-    """Counts requests by route and status and measures their duration."""
-
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry):
-        self.app = app
-        self.answered = Counter(
-            "ciris_scoring_http_requests",
-            "Requests answered, by route and status.",
-            ["route", "status"],
-            registry=registry,
-        )
-        self.seconds = Histogram(
-            "ciris_scoring_http_request_seconds",
-            "Seconds until a request was answered, by route.",
-            ["route"],
-            registry=registry,
-        )
-        build = Gauge("ciris_scoring_build_info", "1, labelled by version.", ["version"], registry=registry)
-        build.labels(version("ciris-scoring")).set(1)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process a request."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        status, begun = 500, time.perf_counter()
-
-        async def send_counted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_counted)
-        finally:
-            route = scope.get("route")
-            path = NO_ROUTE if route is None else route.path
-            self.answered.labels(path, status).inc()
-            self.seconds.labels(path).observe(time.perf_counter() - begun)
-
-
 @router.get("/metrics")
-async def metrics(request: Request, answers: TheAnswers) -> Response:
-    """Serve the metrics. If the marts cannot be read, only metrics of the server are included."""
+async def metrics(answers: TheAnswers) -> Response:
+    """Serve the metrics. If the marts cannot be read, the metrics of the scores are missing."""
     registry = CollectorRegistry()
     gauge = partial(Gauge, registry=registry)
     readable = gauge("ciris_scoring_marts_readable", "1 if the marts can be read, 0 if not.")
+    gauge("ciris_scoring_build_info", "1, labelled by version.", ["version"]).labels(version("ciris-scoring")).set(1)
     try:
         await run_in_threadpool(answers.read, lambda marts: _read(marts, gauge))
         readable.set(1)
     except Problem:
         readable.set(0)
     headers = {"Cache-Control": "no-store"}
-    body = generate_latest(registry) + generate_latest(request.app.state.registry)
-    return Response(body, media_type=CONTENT_TYPE_LATEST, headers=headers)
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers=headers)
 
 
 def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:

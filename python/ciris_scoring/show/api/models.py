@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from ciris_scoring.marts import alerts, asking, evidence, history, reference, score, scores
+from ciris_scoring.marts import alerts, evidence, history, reference, score, scores
 from ciris_scoring.marts.marts import described_marts
 from ciris_scoring.marts.verdict import VerdictName
 from ciris_scoring.names import FACTORS
 from ciris_scoring.paths import own_project
 from ciris_scoring.show.api.database import CSV, JSON
-from ciris_scoring.show.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES
+from ciris_scoring.show.api.problems import MEDIA_TYPE, TITLES
 from ciris_scoring.show.view import MEMBERS, NOT_SHOWN
 
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
@@ -62,7 +62,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "component": "Name of the component.",
     "composite_score": "Capacity score; null with too few traces or none.",
     "confidence": "Amount of data, by the number of traces in the window.",
-    "current_as_of": "Newest as-of of the agent.",
     "current_category": "Category of the newest capacity score.",
     "current_score": "Newest capacity score of the agent; null with too few traces.",
     "deferrals": "Deferrals, the lowest value first; empty for other components than q_deferral.",
@@ -74,22 +73,14 @@ DESCRIPTIONS: Mapping[str, str] = {
     "failure_mode": "Failure mode of the episode that the trace began, or null.",
     "first_at": "First time.",
     "formula": "Formula of the factor.",
-    "from": "First as-of of the history, included.",
-    "interval": "daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily.",
-    "key": "Key of the trace. As the parameter `after`, it selects the next traces.",
     "kind": "renamed, key_not_registered, chain_broken or parameters_changed.",
     "last_at": "Last time.",
-    "limit": "Maximum length of each list; null for all.",
     "lowered_by_unit": "Unit of `lowered_by`.",
     "message": "Reason why the parameter was refused.",
     "metadata": "Data that the score was computed from, as in the lens API.",
     "n": "Number of traces; 1 for parameters_changed.",
-    "next": "Relative address of the next page; null on the last.",
     "non_exempt_actions": "Actions that affect others or the agent's memory.",
     "non_exempt_traces": "Number of traces in the window with a non-exempt action.",
-    "note": "Note about as-ofs without a score.",
-    "notes": "Notes on the factor's value; only for R and I_inc.",
-    "offset": "Number of items skipped at the start of each list.",
     "parameter": "Name of the parameter.",
     "parameter_set_id": "Short hash of all parameters in force.",
     "period_days": "Length of the history in days.",
@@ -103,11 +94,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "threshold": "Agents with a score below this are listed in `agents`.",
     "timestamp": "Time when this answer was made (UTC).",
     "title": "Kind of problem in words.",
-    "to": "Last as-of of the history, included.",
-    "total_agent_count": "Number of agents that match the filters, on all pages.",
-    "total_alert_count": "Number of alerts that match the filters, on all pages.",
     "total_traces": "Number of traces in the window.",
-    "total_unscored_count": "Number of unscored agents that match the filters, on all pages.",
     "trace_count": "Number of traces in the window.",
     "type": "Stable identifier of the kind of problem: urn:ciris-scoring:problem:...",
     "verdict": "Advice about the permission (docs/deciding.md).",
@@ -170,10 +157,7 @@ def model(
         told = (descriptions()[mart].get(one) for mart in marts if one not in members)
         said = next(filter(None, told), DESCRIPTIONS.get(one))
         assert said, f"{one} of {name} needs a description"
-        if one == "from":
-            fields["from_"] = (kind, Field(alias=one, description=said))
-        else:
-            fields[one] = (kind, Field(description=said))
+        fields[one] = (kind, Field(description=said))
     return create_model(name, __base__=base, __doc__=doc, **fields)
 
 
@@ -225,11 +209,11 @@ FactorScore = model(
     "A factor of a score, as in the lens API.",
     **{"score": Share | None, "components": dict[str, float | None], "trace_count": int, "confidence": str},
 )
-DetailedFactor = create_model(
+DetailedFactor = model(
     "DetailedFactor",
-    __base__=model("FactorInWords", "", FactorScore, **{"name": str, "formula": str, "description": str}),
-    __doc__="A factor of a score, explained.",
-    notes=(list[str], Field([], description=DESCRIPTIONS["notes"])),
+    "A factor of a score, explained.",
+    FactorScore,
+    **{"name": str, "formula": str, "description": str},
 )
 Metadata = model(
     "Metadata",
@@ -306,11 +290,10 @@ FleetCapacity = model(
     "FleetCapacity", "The fleet at an as-of.", row=scores.FleetCapacity, marts=("fct_fleet_capacity",)
 )
 Summary = model("Summary", "Number of agents by category, as in the lens API.", **dict.fromkeys(Category.__args__, int))  # type: ignore[attr-defined]
-Paged = model(
-    "Paged",
+OfFleet = model(
+    "OfFleet",
     "",
-    **{"timestamp": Moment, "as_of": Moment | None, "window_days": int, "permission": str | None, "offset": int},
-    **{"limit": int | None, "next": str | None, "total_agent_count": int},
+    **{"timestamp": Moment, "as_of": Moment | None, "window_days": int, "permission": str | None},
     alerts=many(model("Alert", "An alert at the as-of.", **OF_ALERT)),
     red_flags=many(RedFlag),
 )
@@ -318,17 +301,9 @@ VERDICTS = {"verdict_threshold": Share | None, "verdicts": dict[VerdictName, int
 Fleet = model(
     "Fleet",
     "The document of the fleet, with the names of the lens API.",
-    Paged,
+    OfFleet,
     **VERDICTS,
-    **{"agent_count": int, "agents": many(FleetScore), "agents_not_shown": int, "total_unscored_count": int},
-    unscored=many(
-        model(
-            "Unscored",
-            "An agent that has no score at the as-of and is not silent.",
-            row=asking.Unscored,
-            marts=("dim_agents", "fct_capacity_scores"),
-        )
-    ),
+    **{"agent_count": int, "agents": many(FleetScore), "agents_not_shown": int},
     summary=Summary,
     fleet=FleetCapacity | None,
     permissions=many(
@@ -340,8 +315,8 @@ Fleet = model(
 Alerts = model(
     "Alerts",
     "Agents, alerts and red flags that need attention.",
-    Paged,
-    **{"threshold": Share, "alert_count": int, "total_alert_count": int},
+    OfFleet,
+    **{"threshold": Share, "alert_count": int},
     agents=many(model("AlertedAgent", "An agent below the threshold.", LensScore, non_exempt_traces=int)),
 )
 
@@ -350,7 +325,7 @@ Alerts = model(
 OfAgent = model(
     "OfAgent",
     "",
-    **{"agent_id_hash": str, "agent_name": str, "agent_note": str | None, "window_days": int, "next": str | None},
+    **{"agent_id_hash": str, "agent_name": str, "agent_note": str | None, "as_of": Moment, "window_days": int},
 )
 LensPoint = model(
     "LensPoint",
@@ -362,8 +337,7 @@ History = model(
     "History",
     "Scores of an agent over time.",
     OfAgent,
-    **{"period_days": int, "from": Moment, "to": Moment, "interval": Literal["daily", "hourly"], "note": str},
-    **{"current_as_of": Moment, "current_score": Share | None, "current_category": Category | None},
+    **{"period_days": int, "current_score": Share | None, "current_category": Category | None},
     history=many(LensPoint),
 )
 EvidenceTrace = model(
@@ -372,13 +346,13 @@ EvidenceTrace = model(
     row=evidence.Trace,
     marts=("fct_trace_checks",),
     without=("trace_check_id", "loss_component", "failure_mode"),
-    **{"key": str, "recorded": str, "because": str, "failure_mode": str | None},
+    **{"recorded": str, "because": str, "failure_mode": str | None},
 )
 Evidence = model(
     "Evidence",
-    "The traces that lowered a component of a score, the newest first, or the deferrals behind q_deferral.",
+    "The newest traces that lowered a component of a score, or the deferrals behind q_deferral.",
     OfAgent,
-    **{"as_of": Moment, "window_start": Moment, "component": str, "lowered_by_unit": str},
+    **{"window_start": Moment, "component": str, "lowered_by_unit": str},
     traces=many(EvidenceTrace),
     deferrals=many(model("Deferral", "A judged deferral.", row=evidence.Deferral, marts=("fct_deferral_values",))),
 )
@@ -432,18 +406,6 @@ ProblemDocument = create_model(
 
 # --- descriptions of endpoints ---------------------------------------------------------------------------------------
 
-HEADERS: Mapping[int, dict[str, Any]] = {
-    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
-    503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}},
-}
-TAGGED = {
-    "ETag": {
-        "schema": {"type": "string"},
-        "description": "Version of the answer, for If-None-Match. It changes with each publication.",
-    },
-    "Cache-Control": {"schema": {"type": "string"}, "description": "Whether caches may store the answer."},
-}
-
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the problems that an endpoint can return, in addition to the problems of all endpoints."""
@@ -457,7 +419,6 @@ def _problem(status: int) -> dict[str, Any]:
     titles = {kind: title for kind, (of_kind, title) in TITLES.items() if of_kind == status}
     return {
         "description": " ".join(f"`{kind}`: {title}." for kind, title in titles.items()),
-        "headers": HEADERS.get(status, {}),
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
     }
 
@@ -470,6 +431,4 @@ def described(
     if csv:
         content[CSV] = {"schema": {"type": "string"}}
     answer: dict[str, Any] = {"description": "The answer.", "content": content}
-    if 304 in responses:
-        answer["headers"] = TAGGED
     return {"response_model": model, "responses": {200: answer, **responses}, "operation_id": name}

@@ -18,8 +18,6 @@ class Settings:
     port: int = 8000
     key: str | None = field(default=None, repr=False)
     """API key that clients must send, or None if no key is required."""
-    origins: tuple[str, ...] = ()
-    """Origins whose web pages may read answers (CORS)."""
     local_names_only: bool = True
     """Whether to answer only requests whose Host header is a loopback name. This protects against DNS rebinding: a web
     page whose host name leads to this machine could otherwise read the server.
@@ -42,11 +40,10 @@ def settings_of(
     host: str,
     port: int,
     no_auth: bool,
-    origins: tuple[str, ...],
 ) -> Settings:
     """Return the settings for options of the command line. The key comes from the environment.
 
-    :raises InputError: a key is required and missing, the key is weak, or an origin is invalid.
+    :raises InputError: a key is required and missing, or the key is weak.
     """
     local = is_loopback(host)
     key = os.environ.get(KEY_VARIABLE) or None
@@ -62,17 +59,9 @@ def settings_of(
             f"The API key in {KEY_VARIABLE} must have at least {SHORTEST_KEY} printable ASCII characters.",
             "Make one, for example: openssl rand -hex 32",
         )
-    for origin in origins:
-        scheme, _, rest = origin.partition("://")
-        if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
-            raise InputError(
-                f"--origin is {origin!r}, which is not an origin.",
-                "Write scheme, host and port only: https://example.org",
-            )
     return Settings(
         host=host,
         port=port,
         key=key,
-        origins=origins,
         local_names_only=local and key is None and not no_auth,
     )

@@ -58,7 +58,7 @@ class ServedLinks:
 
     def history(self, agent_id_hash: str, window_days: int, days: int, as_of: datetime) -> str:
         """Return the link to the history of an agent as CSV, which the API makes."""
-        asked = {"window_days": window_days, "days": min(days, 400), "to": as_of_time.text(as_of), "format": "csv"}
+        asked = {"window_days": window_days, "days": min(days, 400), "as_of": as_of_time.text(as_of), "format": "csv"}
         return f"{API}/history/{quote(whole_hash(agent_id_hash), safe='')}?{urlencode(asked)}"
 
     def factors(self, window_days: int) -> str:
@@ -80,7 +80,7 @@ class ServedLinks:
 
     def csv(self, window_days: int) -> str:
         """Return the link to the fleet as CSV, which the API makes."""
-        asked = replace(self, days=None)._query(format="csv", sort="attention", window_days=window_days)
+        asked = replace(self, days=None)._query(format="csv", window_days=window_days)
         return f"{API}/capacity/fleet?{asked}"
 
 
