@@ -38,8 +38,7 @@ def assert_fits(text: str) -> None:
 
 
 def test_ambiguous_agents_are_listed(scored_sample, sample_copy):
-    page = command(scored_sample, "explain", "Haven").stdout
-    assert page.startswith("Haven (aff0528b") and f"Another agent once had this name: {MORPHEUS}." in page
+    assert command(scored_sample, "explain", "Haven").stdout.startswith("Haven (aff0528b")
     sample_copy.execute(f"update {SCHEMA}.dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
     assert refused(command(sample_copy, "explain", "Link"), 2) == (
         f"Error: 2 agents are or were called 'Link', or have a hash that begins with it: Link ({LINK}), Link ({MIRE}).",

@@ -61,7 +61,8 @@ def test_run_from_batches_says_why_an_agent_has_no_score(own_server, tmp_path):
     result = run_from(own_server, folder)
     assert result.exit_code == 0, result.output
     assert "Not of production: 12 mock." in result.stderr
-    why = f"All 12 traces of {mock.hash} are from a mock model, so it has no score."
+    why = "1 agent without a score, because all traces are of run kinds that are not scored: "
+    why += f"{mock.hash}. The issues mock_trace"
     assert why in result.stderr
     counted = "select n::integer, issue from ciris.fct_data_quality where issue ~ 'mock'"
     assert own_server.execute(counted) == [(12, "mock_trace")]

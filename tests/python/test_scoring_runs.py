@@ -24,7 +24,7 @@ from ciris_scoring.errors import DbtFailed
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.alerts import AlertNews, News
+from ciris_scoring.marts.alerts import Alert, News
 from ciris_scoring.show.formats import time_text
 from ciris_scoring.show.pages.fleet import fleet_page
 from ciris_scoring.show.pages.other import runs_page
@@ -210,9 +210,7 @@ def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy):
 def test_text_of_a_message_mentions_nobody_and_links_nowhere():
     """Names and messages of alerts come from agents. Chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
-    news = News(
-        [AlertNews("f" * 64, name, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)]
-    )
+    news = News([Alert("f" * 64, name, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
     message = message_of(RunRecord("run"), news)
     assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
     assert message["text"].replace("\u200b", "").count(name) == 2

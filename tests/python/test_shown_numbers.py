@@ -272,7 +272,7 @@ LISTS = {
 }
 """For each list in JSON the mart of its rows, and the columns of the mart's key."""
 NOT_OF_MARTS = {
-    "verdict_reason", "agent_note", "cause", "chain_cause", "final_from", "until", "score_left", "steady_difference",
+    "verdict_reason", "cause", "chain_cause", "final_from", "until", "score_left", "steady_difference",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "newest_trace_at", "words", "look_for", "silence", "last_score", "explained_as_of",
     "raised_before", "window_events", "n_traces_by_component",
@@ -353,7 +353,7 @@ def api_fleet(at: At) -> Iterator[Shown]:
     answer = at.get("/capacity/fleet")
     for one in answer["agents"]:
         alone = at.get(f"/capacity/{one['agent_id_hash']}")
-        assert alone | {"other_windows": one["other_windows"]} == one | {"agent_note": None}
+        assert alone | {"other_windows": one["other_windows"]} == one
     yield from of_fleet(answer, at)
     for name, n in answer["summary"].items():
         yield Shown("fct_fleet_capacity", at.key, f"n_{name}", n)

@@ -167,7 +167,7 @@ def test_every_surface_shows_silent_agents(database: Database) -> None:
             "/metrics": 'ciris_scoring_agents{category="no_traces",window_days="7"} 1.0',
             "/": "1 silent",
             f"/agent?agent_id={agent}": newest,
-            "/?as_of=2026-03-08": "can no longer be measured: no trace since 28 February, untrusted key: ",
+            "/?as_of=2026-03-08": "silent, so no longer measured, untrusted key: ",
         }.items():
             assert said in client.get(path, headers={"accept": "text/html"}).text, path
     with database.connect() as connection:

@@ -30,14 +30,14 @@ from ciris_scoring.marts.alerts import (
     alerts,
     changed_alerts,
     changed_verdicts,
-    last_traces,
     read_verdicts,
     shared_causes,
+    silent_agents,
 )
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.reference import windows
 from ciris_scoring.marts.runs import why_unscored
-from ciris_scoring.marts.verdict import permissions, published_permission, threshold_warning
+from ciris_scoring.marts.verdict import published_threshold, threshold_remarks
 from ciris_scoring.show.formats import json_text
 from ciris_scoring.show.tables import fleet_table
 
@@ -118,7 +118,7 @@ class AfterRun:
         """Print the fleet table, and find the news since the run before."""
         with snapshot(connection):
             marts = Marts(connection, relations)
-            found = changed_alerts(self._known, alerts(marts, moment), last_traces(marts, moment))
+            found = changed_alerts(self._known, alerts(marts, moment), silent_agents(marts, moment))
             self.news = News(*found)
             if self.addresses:
                 causes = shared_causes(
@@ -126,9 +126,8 @@ class AfterRun:
                 )
                 self.news.changed_verdicts = changed_verdicts(self._verdicts, read_verdicts(marts, moment), causes)
             try:
-                published = published_permission(marts, 0).threshold
-                if warning := threshold_warning(permissions(marts), published):
-                    say(f"Warning: {warning}")
+                for line in threshold_remarks(marts, published_threshold(marts)):
+                    say(line)
                 table = None if self.for_machines else fleet_table(connection, relations, moment)
             except DatabaseError as error:
                 table = f"The fleet table is not shown. {error.message} {error.hint}"

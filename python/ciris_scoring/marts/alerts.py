@@ -3,16 +3,16 @@
 Red flags of selective reporting are reasons for a review and do not change a score.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ciris_scoring.database.terminal import plural
 from ciris_scoring.marts import scores as scores_of
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.score import Raised, Score, day, title
-from ciris_scoring.marts.verdict import AS_OF_MEANT, raised
+from ciris_scoring.marts.score import Raised, Score, title
+from ciris_scoring.marts.verdict import raised
 from ciris_scoring.names import HASH_SHOWN
 
 
@@ -35,20 +35,6 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertNews(Alert):
-    """An alert that is new or is no longer raised."""
-
-    no_trace_since: datetime | None = None
-    """Time of the agent's last trace, if the agent is silent. The alert is then not ended: it can no longer be
-    measured."""
-
-    @classmethod
-    def of(cls, alert: Alert, silent: Mapping[tuple[str, int], datetime]) -> "AlertNews":
-        """Return an alert with the time of its agent's last trace, from the result of `last_traces`."""
-        return cls(**asdict(alert), no_trace_since=silent.get((alert.agent_id_hash, alert.window_days)))
-
-
-@dataclass(frozen=True, slots=True)
 class RedFlag:
     """A row of fct_red_flags, with the same units and nulls."""
 
@@ -68,107 +54,95 @@ class RedFlag:
 
 
 Row = TypeVar("Row", Alert, RedFlag)
+ORDER_OF_ALERTS = """
+    severity collate "C", kind collate "C", agent_name collate "C" nulls last, agent_id_hash collate "C", window_days
+"""
+ORDER_OF_FLAGS = """
+    agent_name collate "C" nulls last, agent_id_hash collate "C", red_flag collate "C", field collate "C"
+"""
 
 
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first. If a window or hashes of agents are
-    given, read only the alerts of this window or of these agents."""
-    found = marts.rows(
-        Alert,
-        f"""
-        with {AS_OF_MEANT}
-
-        select {{columns}}
-        from {{fct_capacity_alerts}}
-        where
-            as_of = (select meant.as_of from meant)
-            and (%(window_days)s::integer is null or window_days = %(window_days)s)
-            and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
-        order by
-            severity collate "C", kind collate "C", agent_name collate "C" nulls last, agent_id_hash collate "C",
-            window_days
-        """,
-        as_of=as_of,
-        window_days=window_days,
-        agents=agents,
-    )
-    spans = {
-        (window, one.agent_id_hash, one.name): one
-        for window in {alert.window_days for alert in found}
-        for of_agent in raised(marts, window, as_of, agents=agents).values()
-        for one in of_agent
-        if not one.is_red_flag
+    """Read the alerts at an as-of, critical alerts first. If a window or hashes of agents are given, read only the
+    alerts of this window or of these agents."""
+    found = _read(marts, Alert, "fct_capacity_alerts", ORDER_OF_ALERTS, as_of, window_days, agents)
+    since = {
+        (days, one.agent_id_hash, one.name): one.since
+        for days in {row.window_days for row in found}
+        for one in _raised(marts, days, as_of, agents, is_red_flag=False)
     }
-    return [_dated(row, spans.get((row.window_days, row.agent_id_hash, row.kind))) for row in found]
+    return [replace(row, since=since.get((row.window_days, row.agent_id_hash, row.kind))) for row in found]
 
 
 def red_flags(marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None) -> list[RedFlag]:
     """Read the red flags that are raised at an as-of, ordered by agent."""
-    found = marts.rows(
-        RedFlag,
-        """
-        select {columns}
-        from {fct_red_flags}
+    found = _read(marts, RedFlag, "fct_red_flags", ORDER_OF_FLAGS, as_of, window_days, agents)
+    raised_now = _raised(marts, window_days, as_of, agents, is_red_flag=True) if found else ()
+    since = {(one.agent_id_hash, one.name): one.since for one in raised_now}
+    return [replace(row, since=since.get((row.agent_id_hash, row.red_flag))) for row in found]
+
+
+def _read(
+    marts: Marts,
+    kind: type[Row],
+    mart: str,
+    order: str,
+    as_of: datetime,
+    window_days: int | None,
+    agents: Sequence[str] | None = None,
+) -> list[Row]:
+    return marts.rows(
+        kind,
+        f"""
+        select {{columns}}
+        from {{{mart}}}
         where
             as_of = %(as_of)s
-            and window_days = %(window_days)s
+            and (%(window_days)s::integer is null or window_days = %(window_days)s)
             and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
-        order by agent_name collate "C" nulls last, agent_id_hash collate "C", red_flag collate "C", field collate "C"
+        order by {order}
         """,
         as_of=as_of,
         window_days=window_days,
         agents=agents,
     )
-    spans = {
-        (one.agent_id_hash, one.name): one
-        for of_agent in raised(marts, window_days, as_of, agents=agents).values()
-        for one in of_agent
-        if one.is_red_flag
-    }
-    return [_dated(row, spans.get((row.agent_id_hash, row.red_flag))) for row in found]
 
 
-def _dated(row: Row, span: Raised | None) -> Row:
-    return row if span is None else replace(row, since=span.since)
+def _raised(
+    marts: Marts, window_days: int, as_of: datetime, agents: Sequence[str] | None, *, is_red_flag: bool
+) -> Iterator[Raised]:
+    for of_agent in raised(marts, window_days, as_of, agents=agents).values():
+        yield from (one for one in of_agent if one.is_red_flag is is_red_flag)
 
 
-def last_traces(marts: Marts, as_of: datetime) -> dict[tuple[str, int], datetime]:
-    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window: of those without
-    a trace in the window, and of those with the alert `silent`."""
+def silent_agents(marts: Marts, as_of: datetime) -> set[tuple[str, int]]:
+    """Return the hashes of the silent agents at an as-of, each with a window: those without a trace in the window, and
+    those with the alert `silent`."""
     rows = marts.dicts(
         """
-        select agent_id_hash, window_days, last_traced_at
+        select agent_id_hash, window_days
         from {fct_capacity_scores}
         where as_of = %(as_of)s and score_status = 'no_traces'
 
         union
 
-        select agent_id_hash, window_days, as_of - make_interval(secs => value * 86400)
+        select agent_id_hash, window_days
         from {fct_capacity_alerts}
         where as_of = %(as_of)s and kind = 'silent'
         """,
         {"as_of": as_of},
     )
-    return {(row["agent_id_hash"], row["window_days"]): row["last_traced_at"] for row in rows}
+    return {(row["agent_id_hash"], row["window_days"]) for row in rows}
 
 
 MOST_NAMED = 3
 """Number of agents that one line names. The others are only counted."""
 
 
-class PublishedVerdict(NamedTuple):
-    """A row of fct_verdicts with the label of its agent."""
-
-    agent_id_hash: str
-    window_days: int
-    agent_label: str
-    verdict: str | None
-
-
-Verdicts = Mapping[tuple[str, int], PublishedVerdict]
-"""Published verdicts of an as-of, by agent hash and window."""
+Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
+"""Label and published verdict of each agent at an as-of, by agent hash and window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +162,10 @@ class ChangedVerdict:
 class News:
     """News since an earlier as-of or run."""
 
-    new_alerts: list[AlertNews] = field(default_factory=list)
+    new_alerts: list[Alert] = field(default_factory=list)
     """Alerts that were not raised before, or were not critical."""
-    ended_alerts: list[AlertNews] = field(default_factory=list)
-    unmeasured_alerts: list[AlertNews] = field(default_factory=list)
+    ended_alerts: list[Alert] = field(default_factory=list)
+    unmeasured_alerts: list[Alert] = field(default_factory=list)
     """Alerts that can no longer be measured, because the agent has sent no trace in the window."""
     changed_verdicts: list[ChangedVerdict] = field(default_factory=list)
 
@@ -219,14 +193,12 @@ class News:
             changed = f"{one.before or 'no verdict'} -> {one.now or 'no verdict'}"
             add(one.agent_label, one.window_days, "", ": " + "; ".join(filter(None, (one.because, changed))))
         for alert in self.new_alerts:
-            since = "" if alert.no_trace_since is None else f" since {day(alert.no_trace_since)}"
-            said = f"newly silent{since}" if alert.kind == "silent" else f"new {title(alert.kind)}"
+            said = "newly silent" if alert.kind == "silent" else f"new {title(alert.kind)}"
             add(_label(alert), alert.window_days, f"{said}, {alert.severity}: ", message=f": {alert.message}")
         for alert in self.ended_alerts:
             add(_label(alert), alert.window_days, f"ended, {title(alert.kind)}: ")
         for alert in self.unmeasured_alerts:
-            since = "" if alert.no_trace_since is None else f": no trace since {day(alert.no_trace_since)}"
-            add(_label(alert), alert.window_days, f"can no longer be measured{since}, {title(alert.kind)}: ")
+            add(_label(alert), alert.window_days, f"silent, so no longer measured, {title(alert.kind)}: ")
         return [
             f"{before}{_named([agent for agent, _ in of])}{after}{of[0][1] if len(of) == 1 else ''}"
             for (before, after), of in found.items()
@@ -243,17 +215,15 @@ def _named(agents: Sequence[str]) -> str:
 
 def read_verdicts(marts: Marts, as_of: datetime, window_days: int | None = None) -> Verdicts:
     """Return the published verdicts of an as-of."""
-    rows = marts.rows(
-        PublishedVerdict,
+    rows = marts.dicts(
         """
-        select {columns}
+        select agent_id_hash, window_days, agent_label, verdict
         from {scored}
         where as_of = %(as_of)s and (%(window_days)s::integer is null or window_days = %(window_days)s)
         """,
-        as_of=as_of,
-        window_days=window_days,
+        {"as_of": as_of, "window_days": window_days},
     )
-    return {(row.agent_id_hash, row.window_days): row for row in rows}
+    return {(row["agent_id_hash"], row["window_days"]): (row["agent_label"], row["verdict"]) for row in rows}
 
 
 def changed_verdicts(before: Verdicts, now: Verdicts, causes: Mapping[tuple[str, int], str]) -> list[ChangedVerdict]:
@@ -262,33 +232,33 @@ def changed_verdicts(before: Verdicts, now: Verdicts, causes: Mapping[tuple[str,
     :param causes: causes by agent hash and window.
     """
     changed = [
-        ChangedVerdict(key[0], row.agent_label, key[1], was, row.verdict, causes.get(key, ""))
-        for key, row in sorted(now.items())
-        if (was := before[key].verdict if key in before else None) != row.verdict
+        ChangedVerdict(key[0], label, key[1], was, verdict, causes.get(key, ""))
+        for key, (label, verdict) in sorted(now.items())
+        if (was := before[key][1] if key in before else None) != verdict
     ]
-    gone = (row for key, row in sorted(before.items()) if key not in now)
     return changed + [
-        ChangedVerdict(row.agent_id_hash, row.agent_label, row.window_days, row.verdict, None, "no row any more")
-        for row in gone
+        ChangedVerdict(key[0], label, key[1], was, None, "no row any more")
+        for key, (label, was) in sorted(before.items())
+        if key not in now
     ]
 
 
 def changed_alerts(
-    before: Iterable[Alert], now: Iterable[Alert], silent: Mapping[tuple[str, int], datetime]
-) -> tuple[list[AlertNews], list[AlertNews], list[AlertNews]]:
+    before: Iterable[Alert], now: Iterable[Alert], silent: Collection[tuple[str, int]]
+) -> tuple[list[Alert], list[Alert], list[Alert]]:
     """Return the alerts that are new or became critical, those that ended, and those that can no longer be measured.
 
-    :param silent: times of the last traces of silent agents, by agent hash and window.
+    :param silent: result of `silent_agents`.
     """
     known, raised = ({_key(alert): alert for alert in alerts} for alerts in (before, now))
     new = [
-        AlertNews.of(alert, silent)
+        alert
         for key, alert in raised.items()
         if key not in known or (alert.severity == "critical" and known[key].severity != "critical")
     ]
-    over = [AlertNews.of(alert, silent) for key, alert in known.items() if key not in raised]
-    ended = [alert for alert in over if alert.no_trace_since is None or alert.kind == "silent"]
-    return new, ended, [alert for alert in over if alert not in ended]
+    over = [alert for key, alert in known.items() if key not in raised]
+    ended = [one for one in over if (one.agent_id_hash, one.window_days) not in silent or one.kind == "silent"]
+    return new, ended, [one for one in over if one not in ended]
 
 
 def _key(alert: Alert) -> tuple[str, int, str]:
@@ -308,21 +278,11 @@ def since_before(marts: Marts, as_of: datetime, window_days: int, scores: Sequen
     before = scores_of.as_of_before(marts, as_of, window_days)
     if before is None:
         return News()
-    rows = marts.rows(
-        Alert,
-        """
-        select {columns}
-        from {fct_capacity_alerts}
-        where as_of in (%(before)s, %(as_of)s) and window_days = %(window_days)s
-        order by severity collate "C", kind collate "C", agent_name collate "C" nulls last, agent_id_hash collate "C"
-        """,
-        before=before,
-        as_of=as_of,
-        window_days=window_days,
+    earlier, later = (
+        _read(marts, Alert, "fct_capacity_alerts", ORDER_OF_ALERTS, moment, window_days) for moment in (before, as_of)
     )
-    earlier, later = ([row for row in rows if row.as_of == moment] for moment in (before, as_of))
     verdicts_before, verdicts = (read_verdicts(marts, moment, window_days) for moment in (before, as_of))
     return News(
-        *changed_alerts(earlier, later, last_traces(marts, as_of)),
+        *changed_alerts(earlier, later, silent_agents(marts, as_of)),
         changed_verdicts(verdicts_before, verdicts, shared_causes(scores)),
     )

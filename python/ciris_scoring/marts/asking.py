@@ -15,13 +15,11 @@ from ciris_scoring.errors import InputError, shown
 from ciris_scoring.marts import history, scores
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.reference import published_words, windows
-from ciris_scoring.marts.verdict import Permission, meant, permissions
+from ciris_scoring.marts.verdict import Permission, permissions
 from ciris_scoring.names import HASH_SHOWN, WHOLE_HASH, whole_hash
 
 LONGEST_NAME = 200
 """Longest text, in characters, for which similar names are searched."""
-MOST_FORMER = 3
-"""Number of agents that a note about former names lists."""
 SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
 """End of the sample, and an agent of the sample."""
 
@@ -47,42 +45,14 @@ def is_possible(text: str) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Agents that match a text."""
-
-    agents: list[Agent]
-    """The matching agents: several if the text is ambiguous, none if no agent matches."""
-    former: list[Agent]
-    """Other agents that used this text as their name in the past."""
-
-    @property
-    def note(self) -> str | None:
-        """Sentence about the other agents that used the text as their name in the past, or None."""
-        if not self.former:
-            return None
-        hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
-        more = f" and {len(self.former) - MOST_FORMER} more" if len(self.former) > MOST_FORMER else ""
-        agents = "Another agent" if len(self.former) == 1 else f"{len(self.former)} other agents"
-        return f"{agents} once had this name: {hashes}{more}."
-
-
 def is_sample(marts: Marts, newest: datetime) -> bool:
     """Return whether the scores are those of the sample, whose age says nothing."""
     end, agent = SAMPLE
-    return newest == end and bool(find(marts, whole_hash(agent)).agents)
+    return newest == end and bool(find(marts, whole_hash(agent)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Match(Agent):
-    is_exact: bool
-    """Whether the text equals the agent's complete hash or its label."""
-    is_name: bool
-    is_beginning: bool
-
-
-def find(marts: Marts, text: str) -> Found:
-    """Find the agents that match a text.
+def find(marts: Marts, text: str) -> list[Agent]:
+    """Find the agents that match a text: several if it is ambiguous.
 
     The text can be a complete hash, a label from the marts, a name, the beginning of a hash, or a name followed by a
     hash as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
@@ -90,47 +60,48 @@ def find(marts: Marts, text: str) -> Found:
     1. Complete hashes, labels and current names have the same precedence, because agents choose their names and
     hashes themselves. A text that is the hash of one agent and the name of another is ambiguous.
     2. A complete hash or a label takes precedence over the beginning of a hash.
-    3. A complete hash, a label or a current name takes precedence over a former name. ``Found.note`` then lists the
-    agents that had the name.
+    3. A complete hash, a label or a current name takes precedence over a former name.
     4. A text with the prefix ``hash:`` matches only the agent with this complete hash.
 
     :param text: text that the user entered. If PostgreSQL cannot store it, no agent matches.
     """
     if not is_possible(text):
-        return Found([], [])
+        return []
     if text.startswith(WHOLE_HASH):
         query = "select {columns} from {dim_agents} where agent_id_hash = %(hash)s"
-        return Found(marts.rows(Agent, query, hash=text.removeprefix(WHOLE_HASH)), [])
-    matches = marts.rows(
-        _Match,
+        return marts.rows(Agent, query, hash=text.removeprefix(WHOLE_HASH))
+    return marts.rows(
+        Agent,
         """
         with matches as (
             select
-                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                *,
                 agent_id_hash = %(text)s or agent_label = %(text)s as is_exact,
                 coalesce(agent_name = %(text)s, false) as is_name,
                 starts_with(agent_id_hash, %(text)s)
                 or %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) as is_beginning,
                 %(text)s = any(former_names) as is_former_name
             from {dim_agents}
+        ),
+
+        ranked as (
+            select *, bool_or(is_exact) over () as has_exact, bool_or(is_name) over () as has_name
+            from matches
         )
 
         select {columns}
-        from matches
-        where is_exact or is_name or is_beginning or is_former_name
+        from ranked
+        where
+            is_exact
+            or is_name
+            or (is_beginning and not has_exact)
+            or (is_former_name and not has_exact and not has_name)
         order by agent_id_hash collate "C"
         """,
         text=text,
         beside_name=text.rpartition(" ")[2].strip("()"),
         hash_shown=HASH_SHOWN,
     )
-    if not any(one.is_exact or one.is_name for one in matches):
-        return Found(list(matches), [])
-    is_beginning_enough = not any(one.is_exact for one in matches)
-    meant = [one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)]
-    # A text that only matches the beginning of an agent's hash is not a former name of that agent.
-    former = [one for one in matches if one not in meant and text in one.former_names]
-    return Found(list(meant), list(former))
 
 
 def near(marts: Marts, text: str) -> dict[str, Agent]:
@@ -176,8 +147,6 @@ class NotThere(InputError):
         *,
         agents: Sequence[Agent] = (),
         as_ofs: Sequence[datetime] = (),
-        of: Agent | None = None,
-        window_days: int = 0,
         parameter: str = "",
         allowed: Sequence[str | int] = (),
     ):
@@ -186,12 +155,10 @@ class NotThere(InputError):
         :param kind: key of `TITLES`.
         :param agents: agents that may be meant.
         :param as_ofs: as-ofs that have scores in the window, the nearest first.
-        :param of: agent whose scores they are; None for the fleet.
         :param parameter: parameter of the API that has another value than the `allowed` ones.
         """
         super().__init__(message, hint)
         self.kind, self.agents, self.as_ofs = kind, agents, as_ofs
-        self.of, self.window_days = of, window_days
         self.parameter, self.allowed = parameter, allowed
 
 
@@ -201,10 +168,9 @@ def label(agent_id_hash: str, name: str | None) -> str:
     return f"{fitted(printable(name), 30)} {beside}" if name else beside
 
 
-def agent(marts: Marts, text: str) -> tuple[Agent, str | None]:
-    """Return the agent that a text identifies, and a note about agents that had its name before."""
-    matches = find(marts, text)
-    found, named = matches.agents, shown(text)
+def agent(marts: Marts, text: str) -> Agent:
+    """Return the agent that a text identifies."""
+    found, named = find(marts, text), shown(text)
     named = named if len(named) <= LONGEST_SHOWN else f"{named[: LONGEST_SHOWN - 1]}…"
     if len(found) > 1:
         listed = [label(one.agent_id_hash, one.agent_name) for one in found[:MOST_LISTED]]
@@ -225,7 +191,7 @@ def agent(marts: Marts, text: str) -> tuple[Agent, str | None]:
             f"The nearest names are {', '.join(map(shown, similar))}." if similar else "No name is similar.",
             agents=list(similar.values()),
         )
-    return found[0], matches.note
+    return found[0]
 
 
 def window(published: Sequence[int], asked: int | None) -> int:
@@ -238,11 +204,19 @@ def window(published: Sequence[int], asked: int | None) -> int:
 
 
 def permission(marts: Marts, name: str | None, threshold: float | None, window_days: int | None) -> Permission:
-    """Return the permission with a name, or else with a threshold and a window (see `meant`)."""
+    """Return the permission with a name, or else the first one with a threshold and a window.
+
+    Without a name and a window, it is the window of the first permission of the seed, or the shortest window if the
+    seed is missing or a threshold is given. If the seed has no permission with this threshold and window, the result
+    has no name, and a threshold of None means that of the published verdicts.
+    """
     found = permissions(marts)
     if name is None:
-        published = [one.window_days for one in windows(marts)]
-        return meant(found, published, threshold, window_days)
+        if window_days is None:
+            is_first = found and threshold is None
+            window_days = found[0].window_days if is_first else windows(marts)[0].window_days
+        fitting = (one for one in found if one.window_days == window_days and threshold in (None, one.threshold))
+        return next(fitting, Permission(None, threshold, window_days))
     chosen = next((one for one in found if one.name == name), None)
     known = [str(one.name) for one in found]
     if chosen is None:
@@ -281,18 +255,9 @@ def fleet_as_of(marts: Marts, window_days: int, asked: datetime | None) -> datet
     return _chosen(as_ofs, asked, window_days, None)
 
 
-def score_as_of(
-    marts: Marts, of: Agent, window_days: int | None, asked: datetime | None
-) -> tuple[int, list[datetime], datetime]:
-    """Return window and as-of of an agent's score, with all its as-ofs in this window. The defaults are the shortest
-    window in which the agent has a score, and the newest as-of."""
-    as_ofs = history.as_ofs(marts, of.agent_id_hash)
-    window_days = window_days or min(as_ofs, default=windows(marts)[0].window_days)
-    of_window = as_ofs.get(window_days, [])
-    if as_ofs and not of_window:
-        hint = f"It has scores in windows of {' and '.join(map(str, as_ofs))} days."
-        raise NotThere("no-score", f"{_none(of)} with a window of {plural(window_days, 'day')}.", hint)
-    return window_days, of_window, _chosen(of_window, asked, window_days, of)
+def score_as_of(marts: Marts, of: Agent, window_days: int, asked: datetime | None) -> datetime:
+    """Return the as-of of an agent's score in a window, by default the newest."""
+    return _chosen(history.as_ofs(marts, of.agent_id_hash, window_days), asked, window_days, of)
 
 
 def _chosen(as_ofs: Sequence[datetime], asked: datetime | None, window_days: int, of: Agent | None) -> datetime:
@@ -308,8 +273,6 @@ def _chosen(as_ofs: Sequence[datetime], asked: datetime | None, window_days: int
         f"{said} at {as_of_time.text(asked)}.",
         published_words(as_ofs, asked),
         as_ofs=near,
-        of=of,
-        window_days=window_days,
     )
 
 

@@ -131,19 +131,18 @@ def capacities(
     return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
 
 
-def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
-    """Find the as-ofs at which an agent has a row, by window. Windows and as-ofs are in ascending order."""
-    found = marts.dicts(
+def as_ofs(marts: Marts, agent_id_hash: str, window_days: int) -> list[datetime]:
+    """Find the as-ofs at which an agent has a row in a window, in ascending order."""
+    found: list[datetime] = marts.value(
         """
-        select window_days, array_agg(as_of order by as_of) as as_ofs
+        select coalesce(array_agg(as_of order by as_of), '{{}}')
         from {fct_capacity_scores}
-        where agent_id_hash = %(agent)s
-        group by window_days
-        order by window_days
+        where agent_id_hash = %(agent)s and window_days = %(window_days)s
         """,
-        {"agent": agent_id_hash},
+        agent=agent_id_hash,
+        window_days=window_days,
     )
-    return {row["window_days"]: row["as_ofs"] for row in found}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from uuid import uuid4
 from ciris_scoring.database.connection import has_right
 from ciris_scoring.database.run_lock import RUN_LOCK, is_held
 from ciris_scoring.database.source_schema import RUN_KINDS
+from ciris_scoring.database.terminal import plural
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import state
 
@@ -149,74 +150,27 @@ class Issue:
         return self.issue in EXPECTED
 
 
-@dataclass(frozen=True, slots=True)
-class UnscoredAgent:
-    """An agent all of whose traces are of run kinds that are not scored, with their numbers."""
-
-    agent_id_hash: str
-    agent_name: str | None
-    n_mock: int
-    n_test: int
-    n_production: int
-
-    @property
-    def why(self) -> str:
-        """Sentence that says why the agent has no score."""
-        kinds = {
-            "from a mock model": self.n_mock,
-            "from tests": self.n_test,
-            "of production": self.n_production,
-        }
-        kinds = {words: n for words, n in kinds.items() if n}
-        n, name = sum(kinds.values()), self.agent_name or self.agent_id_hash
-        counted = f"All {n:,} traces of {name} are" if n > 1 else f"The only trace of {name} is"
-        if len(kinds) == 1:
-            return f"{counted} {next(iter(kinds))}, so it has no score."
-        return f"{counted} {' or '.join(f'{words} ({n:,})' for words, n in kinds.items())}, so it has no score."
-
-
 def why_unscored(marts: Marts) -> list[str]:
-    """Return a sentence for each agent without a score because of the run kind of its traces, and the remedy. Most
-    agents are only counted."""
-    if not marts.may_read("fct_data_quality", "dim_agents", "fct_trace_checks"):
+    """Return a sentence about the agents without a score because of the run kind of their traces, and the remedy."""
+    if not marts.may_read("fct_data_quality", "dim_agents"):
         return []
-    found = marts.rows(
-        UnscoredAgent,
+    query = """
+        select coalesce(array_agg(distinct agent_id_hash), '{{}}')
+        from {fct_data_quality}
+        where
+            issue in ('mock_trace', 'test_trace', 'production_trace')
+            and agent_id_hash not in (select agent_id_hash from {dim_agents})
         """
-        with unscored as (
-            select
-                agent_id_hash,
-                coalesce(sum(n) filter (where issue = 'mock_trace'), 0)::bigint as n_mock,
-                coalesce(sum(n) filter (where issue = 'test_trace'), 0)::bigint as n_test,
-                coalesce(sum(n) filter (where issue = 'production_trace'), 0)::bigint as n_production
-            from {fct_data_quality}
-            where
-                issue in ('mock_trace', 'test_trace', 'production_trace')
-                and agent_id_hash not in (select agent_id_hash from {dim_agents})
-            group by agent_id_hash
-        )
-
-        select
-            unscored.*,
-            (
-                select checks.agent_name
-                from {fct_trace_checks} as checks
-                where checks.agent_id_hash = unscored.agent_id_hash and checks.agent_name is not null
-                order by checks.traced_at desc
-                limit 1
-            ) as agent_name
-        from unscored
-        order by n_mock + n_test + n_production desc, agent_id_hash collate "C"
-        limit %(most)s
-        """,
-        most=MOST_UNSCORED + 1,
-    )
-    lines = [agent.why for agent in found[:MOST_UNSCORED]]
-    if len(found) > MOST_UNSCORED:
-        lines.append("Further agents have no score for this reason; see mock_trace and test_trace in fct_data_quality.")
-    if lines:
-        lines.append("The variable ciris_scored_run_kinds decides which traces are scored.")
-    return lines
+    agents: list[str] = marts.value(query)
+    if not agents:
+        return []
+    more = [f"and {len(agents) - MOST_UNSCORED} more"] if len(agents) > MOST_UNSCORED else []
+    return [
+        f"{plural(len(agents), 'agent')} without a score, because all traces are of run kinds that are not scored: "
+        f"{', '.join([*sorted(agents)[:MOST_UNSCORED], *more])}. The issues mock_trace, test_trace and "
+        "production_trace of fct_data_quality count the traces. The variable ciris_scored_run_kinds decides which "
+        "traces are scored."
+    ]
 
 
 def issues(marts: Marts) -> list[Issue] | None:

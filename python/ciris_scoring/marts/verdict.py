@@ -25,24 +25,6 @@ HIGH_FRAGILITY = "high_fragility"
 """Category beside which nothing is granted."""
 AS_OFS = 400
 """Number of as-ofs that are searched for the beginning of an alert or a red flag."""
-AS_OF_MEANT = """
-        alert_as_ofs as (
-            select max(as_of) as newest
-            from {fct_capacity_alerts}
-        ),
-
-        meant as (
-            select
-                case
-                    when %(as_of)s < (select max(published.as_of) from {fct_fleet_capacity} as published)
-                        then %(as_of)s::timestamptz
-                    else greatest(%(as_of)s, newest)
-                end as as_of
-            from alert_as_ofs
-        )
-"""
-"""CTE `meant` with the as-of whose alerts to read: the given as-of. If this is the newest as-of with scores, it is
-replaced by the newest as-of with alerts, because a later run that scored no agent can raise alerts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,37 +191,30 @@ def raised(
 ) -> Mapping[str, list[Raised]]:
     """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings.
 
-    :param as_of: as-of of the alerts, see `AS_OF_MEANT`.
     :param first: read also the alerts and red flags that ended at or after this as-of. With None, read only what is
     raised at `as_of`.
     :param agents: agent hashes, or None for all agents.
     """
     found = marts.rows(
         Raised,
-        f"""
-        with {AS_OF_MEANT},
-
-        as_ofs as (
+        """
+        with as_ofs as (
             select as_of, row_number() over (order by as_of) as number
-            from (
-                select as_of from {{fct_fleet_capacity}} where window_days = %(window_days)s
-                union
-                select newest from alert_as_ofs where newest is not null
-            ) as published
-            where as_of <= (select meant.as_of from meant)
+            from {fct_fleet_capacity}
+            where window_days = %(window_days)s and as_of <= %(as_of)s
             order by as_of desc
             limit %(as_ofs)s
         ),
 
         raised as (
             select agent_id_hash, kind as name, severity, as_of
-            from {{fct_capacity_alerts}}
+            from {fct_capacity_alerts}
             where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
 
             union all
 
             select distinct agent_id_hash, red_flag, 'red_flag', as_of
-            from {{fct_red_flags}}
+            from {fct_red_flags}
             where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
         ),
 
@@ -265,10 +240,7 @@ def raised(
             agent_id_hash, name, severity, until,
             nullif(first_as_of, (select min(as_of) from as_ofs)) as since
         from spans
-        where
-            until >= %(first)s::timestamptz
-            or until = (select meant.as_of from meant)
-            or (severity = 'red_flag' and until = %(as_of)s)
+        where until >= coalesce(%(first)s::timestamptz, %(as_of)s)
         order by agent_id_hash collate "C", severity collate "C", name collate "C", until
         """,
         as_of=as_of,
@@ -278,14 +250,6 @@ def raised(
         as_ofs=AS_OFS,
     )
     return grouped(found)
-
-
-COLUMNS = ("name", "threshold", "window_days")
-LONGEST_NAME = 40
-"""Largest number of characters of a name (deciding.md), so that it fits into a column of a table."""
-MOST_PERMISSIONS = 20
-"""Largest number of permissions. Pages show a verdict for each permission."""
-REMEDY = "Correct permissions.csv and run `dbt seed`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,97 +282,50 @@ def permissions(marts: Marts) -> list[Permission]:
             f"The role has no right to read {place}, which names the permissions.",
             f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",
         )
-    query = sql.SQL("select name::text, threshold::text, window_days::text from {}")
-    rows = marts.connection.execute(query.format(sql.Identifier(*place))).fetchall()
-    found = _checked(rows, [window.window_days for window in windows(marts)])
+    query = sql.SQL("select name::text, threshold::text, window_days::text from {}").format(sql.Identifier(*place))
+    published = [window.window_days for window in windows(marts)]
+    found = [_permission(row, published) for row in marts.connection.execute(query)]
     return sorted(found, key=lambda one: (one.window_days, one.threshold, one.name))
 
 
-def published_permission(marts: Marts, window_days: int) -> Permission:
-    """Return the permission without a name that the newest published verdicts are about."""
-    query = "select verdict_threshold from {fct_verdicts} order by as_of desc limit 1"
-    found = marts.dicts(query, {})
-    return Permission(None, found[0]["verdict_threshold"] if found else None, window_days)
+def _permission(row: Sequence[str | None], published: Sequence[int]) -> Permission:
+    """Return the permission of a row of the seed. `published`: published windows in days."""
+    name, threshold, window_days = row
+    try:
+        found = Permission(name, float(threshold or ""), int(window_days or ""))
+    except ValueError:
+        found = Permission(None, None, 0)
+    if not name or found.threshold is None or not 0 <= found.threshold <= 1 or found.window_days not in published:
+        raise DatabaseError(
+            f"permissions.csv has the row {', '.join(map(shown, row))}, which must have a name, a threshold in [0, 1] "
+            f"and a published window; there are {' and '.join(map(str, published))}.",
+            "Correct permissions.csv and run `dbt seed`.",
+        )
+    return found
 
 
-def threshold_warning(found: Sequence[Permission], threshold: float | None) -> str | None:
-    """Return a warning if the threshold of the published verdicts is not that of the first permission, else None."""
-    if not found or threshold in (None, found[0].threshold):
-        return None
-    first = found[0]
-    return (
-        f"The verdicts of fct_verdicts have the threshold {threshold:g} (ciris_verdict_threshold), but the first "
-        f"permission, {permission_words(first.name, first.threshold or 0, first.window_days)}, has another. Set the "
-        f"variable to {first.threshold:g}, or change permissions.csv."
-    )
+def published_threshold(marts: Marts) -> float | None:
+    """Return the threshold of the newest published verdicts, or None if there are none."""
+    found = marts.dicts("select verdict_threshold from {fct_verdicts} order by as_of desc limit 1", {})
+    return found[0]["verdict_threshold"] if found else None
 
 
 def threshold_remarks(marts: Marts, threshold: float | None) -> list[str]:
-    """Return a remark if the threshold of the next verdicts is not that of the first permission."""
-    warning = None if marts.missing() else threshold_warning(permissions(marts), threshold)
-    return [] if warning is None else [f"Warning: {warning}"]
-
-
-def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
-    """Check the rows of the seed, and return their permissions. `published`: published windows in days."""
-    found: dict[str, Permission] = {}
-    if len(rows) > MOST_PERMISSIONS:
-        raise DatabaseError(f"permissions.csv has {len(rows)} rows, more than {MOST_PERMISSIONS}.", REMEDY)
-    for number, (name, threshold, window_days) in enumerate(rows, 1):
-        where = f"Row {number} of permissions.csv"
-        if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-            must = f"must be 1 to {LONGEST_NAME} printable characters without spaces around them"
-            raise DatabaseError(f"{where} has the name {shown(name)}, which {must}.", REMEDY)
-        if name in found:
-            raise DatabaseError(f"{where} has the name {shown(name)} of an earlier row.", REMEDY)
-        where += f", {shown(name)},"
-        value = _as_number(threshold)
-        if value is None or not 0 <= value <= 1:
-            raise DatabaseError(
-                f"{where} has the threshold {shown(threshold)}, which must be a number in [0, 1].", REMEDY
-            )
-        days = _as_number(window_days)
-        if days is None or days not in published:
-            raise DatabaseError(
-                f"{where} has the window_days {shown(window_days)}, which is not a published window; there are "
-                f"{' and '.join(map(str, published))}.",
-                REMEDY,
-            )
-        found[name] = Permission(name, value, int(days))
-    return list(found.values())
-
-
-def _as_number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
-
-
-def meant(
-    found: Sequence[Permission], published: Sequence[int], threshold: float | None, window_days: int | None
-) -> Permission:
-    """Return the permission with a threshold and a window.
-
-    :param found: permissions of the seed.
-    :param published: lengths of the published windows in days, in ascending order.
-    :param threshold: None for the first permission of the seed with this window. If the seed does not have one, the
-        result has the threshold None, which means the threshold of the published verdicts.
-    :param window_days: None for the window of the first permission of the seed. If the seed is missing or a
-        threshold is given, None means the shortest window.
-    """
-    if window_days is None:
-        window_days = found[0].window_days if found and threshold is None else published[0]
-    for permission in found:
-        if permission.window_days == window_days and threshold in (None, permission.threshold):
-            return permission
-    return Permission(None, threshold, window_days)
+    """Return a warning if the threshold of the published or next verdicts is not that of the first permission."""
+    found = [] if marts.missing() else permissions(marts)
+    if not found or threshold in (None, found[0].threshold):
+        return []
+    first = found[0]
+    return [
+        f"Warning: The verdicts of fct_verdicts have the threshold {threshold:g} (ciris_verdict_threshold), but the "
+        f"first permission, {permission_words(first.name, first.threshold or 0, first.window_days)}, has another. Set "
+        f"the variable to {first.threshold:g}, or change permissions.csv."
+    ]
 
 
 def state(marts: Marts) -> str:
-    """Return a text that changes with the seed; empty if the seed does not exist."""
+    """Return a text that changes with the seed."""
     try:
-        found = permissions(marts)
+        return f" {permissions(marts)}"
     except DatabaseError as error:
         return f" {error.message}"
-    return f" {found}" if found else ""

@@ -114,7 +114,6 @@ def _score_lines(document: Document) -> list[str]:
         asking.label(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
-        document["agent_note"],
         "",
         f"Capacity score: {score['words']}",
         *_interval_lines(score, "capacity_score"),

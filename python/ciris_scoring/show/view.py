@@ -32,7 +32,6 @@ MAX_TRACES = 10
 """Number of costly traces in the document of an agent."""
 
 MEMBERS: Mapping[str, str] = {
-    "agent_note": "Agents that once had the requested name; null if none.",
     "agents": "Agents with a row at the as-of, the most urgent first.",
     "agents_not_shown": "Number of agents that are not in `agents`.",
     "alerts": "Alerts of the window at the as-of, critical ones first.",
@@ -284,21 +283,20 @@ def choose_agent(
     as_of: datetime | None = None,
     threshold: float | None = None,
     permission: str | None = None,
-) -> tuple[Chosen, Score, str | None]:
+) -> tuple[Chosen, Score]:
     """Look up an agent and its score. The other arguments are those of `choose`.
 
     :param text: hash, beginning of a hash, name or label.
     :param as_of: None for the newest of the agent. Alerts and red flags are then those of the newest of the fleet.
-    :returns: what is chosen, the score, and a note about agents that had the name before.
     :raises NotThere: the agent is ambiguous or does not exist, or has no such score.
     """
     chosen = choose(marts, window_days, None, threshold, permission)
-    agent, note = asking.agent(marts, text)
-    *_, at = asking.score_as_of(marts, agent, chosen.window_days, as_of)
+    agent = asking.agent(marts, text)
+    at = asking.score_as_of(marts, agent, chosen.window_days, as_of)
     chosen = replace(chosen, as_of=as_of or chosen.as_of)
     key = (marts, at, chosen.window_days)
     [score] = scores_of.scores(*key, agent_id_hash=agent.agent_id_hash, raised_at=chosen.as_of)
-    return chosen, score, note
+    return chosen, score
 
 
 def agent_documents(
@@ -329,7 +327,6 @@ def agent_documents(
     return [
         {
             **brief,
-            "agent_note": None,
             "last_score": None if explained[hashed] is score else of_score(explained[hashed], chosen.permission),
             "explained_as_of": explained[hashed].as_of,
             "permissions": by_permission[hashed],
@@ -410,9 +407,7 @@ def _rows(found: Iterable[Any]) -> list[Document]:
     return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
 
 
-def explanation(
-    marts: Marts, chosen: Chosen, score: Score, note: str | None, since: datetime | None = None
-) -> Document:
+def explanation(marts: Marts, chosen: Chosen, score: Score, since: datetime | None = None) -> Document:
     """Return the document of an agent with the events and traces behind its score.
 
     :param since: earlier as-of to compare with.
@@ -421,7 +416,6 @@ def explanation(
     explained = document["last_score"] or document
     of_traces = (marts, score.agent_id_hash, explained["as_of"], explained["window_start"])
     return document | {
-        "agent_note": note,
         "since": None if since is None else _since(marts, document, explained["as_of"], since),
         "window_events": evidence.window_events(*of_traces),
         "n_traces_by_component": evidence.counts(*of_traces),

@@ -158,11 +158,10 @@ class Asked:
 
     def of_agent(self, marts: Marts, text: str) -> tuple[Score, Document]:
         """Return the score of the agent that a text identifies, and the members of an answer about the agent."""
-        _, score, note = view.choose_agent(marts, text, self.window_days, self.as_of)
+        _, score = view.choose_agent(marts, text, self.window_days, self.as_of)
         return score, {
             "agent_id_hash": score.agent_id_hash,
             "agent_name": score.agent_name or score.agent_id_hash,
-            "agent_note": note,
             "as_of": score.as_of,
             "window_days": score.window_days,
         }
@@ -286,9 +285,9 @@ async def capacity(
     """Score and verdict of an agent at an as-of. An agent that is called `fleet` is found only by its hash."""
 
     def build(marts: Marts) -> Document:
-        chosen, score, note = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
+        chosen, score = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
         [document] = with_factors(marts, [view.of_score(score, chosen.permission)])
-        return document | {"agent_note": note}
+        return document
 
     return await asked.answer(build)
 
@@ -304,9 +303,9 @@ async def factors(
     """The document of an agent: the five factors of its score, components, losses, changes and history."""
 
     def build(marts: Marts) -> Document:
-        chosen, score, note = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
+        chosen, score = view.choose_agent(marts, agent_id, asked.window_days, asked.as_of, threshold, permission)
         [document] = with_factors(marts, view.agent_documents(marts, [score], chosen, days=DEFAULT_DAYS))
-        return explained(document) | {"agent_note": note}
+        return explained(document)
 
     return await asked.answer(build)
 

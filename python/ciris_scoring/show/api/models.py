@@ -234,7 +234,7 @@ AgentScore = model(
     metadata=Metadata,
 )
 FleetScore = model("FleetScore", "A score of an agent in the fleet.", AgentScore, other_windows=many(RaisedElsewhere))
-Capacity = model("Capacity", "The score of an agent.", AgentScore, agent_note=str | None)
+Capacity = model("Capacity", "The score of an agent.", AgentScore)
 OF_ALERT: Mapping[str, Any] = {"row": alerts.Alert, "marts": ("fct_capacity_alerts",)}
 OF_RED_FLAG: Mapping[str, Any] = {"row": alerts.RedFlag, "marts": ("fct_red_flags",)}
 OF_AGENT = ("agent_id_hash",)
@@ -250,7 +250,6 @@ Factors = model(
     "Factors",
     "The document of an agent, with the names of the lens API.",
     FleetScore,
-    agent_note=str | None,
     factors=by_factor("DetailedFactors", "The five factors, explained.", DetailedFactor),
     metadata=DetailedMetadata,
     last_score=Score | None,
@@ -325,7 +324,7 @@ Alerts = model(
 OfAgent = model(
     "OfAgent",
     "",
-    **{"agent_id_hash": str, "agent_name": str, "agent_note": str | None, "as_of": Moment, "window_days": int},
+    **{"agent_id_hash": str, "agent_name": str, "as_of": Moment, "window_days": int},
 )
 LensPoint = model(
     "LensPoint",

@@ -71,9 +71,8 @@ class AgentCharts:
 @of_scores
 def agent_page(page: Page, agent: str) -> str:
     """Render the page of an agent."""
-    chosen, score, note = view.choose_agent(page.marts, agent, page.window_days, page.asked, page.asked_threshold)
+    chosen, score = view.choose_agent(page.marts, agent, page.window_days, page.asked, page.asked_threshold)
     [document] = view.agent_documents(page.marts, [score], chosen, days=page.days)
-    page.notes.extend([note] if note else [])
     drawn = AgentCharts(document, charts.Frame.of([one["as_of"] for one in document["history"]]))
     hashed = score.agent_id_hash
     return page.render(
@@ -95,8 +94,7 @@ def evidence_page(page: Page, agent: str, component: str) -> str:
     if component not in (*RULES, DEFERRALS):
         hint = f"Single traces lower only {', '.join(RULES)}. Each other component depends on many traces."
         raise NotThere("bad-parameter", "No single trace lowers this component.", hint)
-    _, score, note = view.choose_agent(page.marts, agent, page.window_days, page.asked)
-    page.notes.extend([note] if note else [])
+    _, score = view.choose_agent(page.marts, agent, page.window_days, page.asked)
     hashed = score.agent_id_hash
     csv_link = page.served.traces(whole_hash(hashed), component, score.as_of, page.window_days)
     if component == DEFERRALS:

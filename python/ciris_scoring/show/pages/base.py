@@ -1,7 +1,7 @@
 """Data of the layout that all pages share, and pages that only have a message."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
@@ -61,7 +61,7 @@ def without_scores(template: str, links: Links | None, **values: Any) -> str:
     """Render a page that has no scores."""
     nothing: dict[str, Any] = {
         **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old", "is_sample", "age")),
-        **{"categories": [], "windows": [], "notes": []},
+        **{"categories": [], "windows": []},
     }
     return render(template, **{**nothing, "links": links or ServedLinks(), **values})
 
@@ -92,8 +92,6 @@ class Page:
     """Name of the permission that the verdicts are about; None if the permission has no name."""
     is_sample: bool
     """Whether the scores are those of the sample."""
-    notes: list[str] = field(default_factory=list)
-    """Sentences at the top of the page."""
 
     @classmethod
     def read(
