@@ -205,7 +205,7 @@ REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
         {"parameter": "window_days", "message": "is '0': Input should be greater than or equal to 1"},
         {"parameter": "threshold",
          "message": "is 'x': Input should be a valid number, unable to parse string as a number"}]}),
-    (f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter", "'as_at', '_', 'utm'",
+    (f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter", "'as_at' is not a parameter here",
         {"allowed": ["threshold", "permission", "window_days", "as_of"]}),
     ("/nothing", 404, "not-found", "'/nothing'", {}),
 ]  # fmt: skip

@@ -106,13 +106,13 @@ class AfterRun:
         """Read the alerts and verdicts that were published before the run. Marts of another version of the project,
         which the run may repair, are not read."""
         marts = Marts(connection, relations)
-        if not marts.may_read(*READ_BEFORE) or marts.missing() or marts.lacking():
+        if not marts.may_read(*READ_BEFORE) or marts.missing():
             return
         newest = scores.newest(marts)
         if newest is not None:
-            self._known = alerts(marts, newest.as_of)
+            self._known = alerts(marts, newest)
             if self.addresses:
-                self._verdicts = read_verdicts(marts, newest.as_of)
+                self._verdicts = read_verdicts(marts, newest)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the news since the run before."""

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import fitted, plural, printable
 from ciris_scoring.errors import InputError, shown
-from ciris_scoring.marts import history, scores
+from ciris_scoring.marts import scores
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.reference import published_words, windows
+from ciris_scoring.marts.reference import windows
 from ciris_scoring.marts.verdict import Permission, permissions
 from ciris_scoring.names import HASH_SHOWN, WHOLE_HASH, whole_hash
 
@@ -26,14 +26,11 @@ SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of dim_agents, with the same units and nulls."""
+    """Columns of dim_agents that identify an agent."""
 
     agent_id_hash: str
     agent_name: str | None
     former_names: list[str]
-    first_traced_at: datetime
-    last_traced_at: datetime
-    latest_as_of: datetime | None
 
 
 def is_possible(text: str) -> bool:
@@ -244,20 +241,26 @@ def permission(marts: Marts, name: str | None, threshold: float | None, window_d
 
 def fleet_as_of(marts: Marts, window_days: int, asked: datetime | None) -> datetime | None:
     """Return the requested as-of of the fleet, by default the newest. None if no score is published."""
-    if asked is not None and scores.capacity(marts, asked, window_days) is not None:
-        return asked
-    newest = scores.newest(marts, window_days)
-    if newest is None and scores.newest(marts) is None:
+    if scores.newest(marts) is None:
         return None
-    if asked is None and newest is not None:
-        return newest.as_of
-    as_ofs = [row.as_of for row in scores.capacity_over_time(marts, window_days)]
-    return _chosen(as_ofs, asked, window_days, None)
+    return _chosen(_as_ofs(marts, "fct_fleet_capacity", window_days), asked, window_days, None)
 
 
 def score_as_of(marts: Marts, of: Agent, window_days: int, asked: datetime | None) -> datetime:
     """Return the as-of of an agent's score in a window, by default the newest."""
-    return _chosen(history.as_ofs(marts, of.agent_id_hash, window_days), asked, window_days, of)
+    return _chosen(_as_ofs(marts, "fct_capacity_scores", window_days, of), asked, window_days, of)
+
+
+def _as_ofs(marts: Marts, mart: str, window_days: int, of: Agent | None = None) -> list[datetime]:
+    """Return the as-ofs of a mart in a window, in ascending order."""
+    condition = "true" if of is None else "agent_id_hash = %(agent)s"
+    query = f"""
+        select coalesce(array_agg(as_of order by as_of), '{{{{}}}}')
+        from {{{mart}}}
+        where window_days = %(window_days)s and {condition}
+        """
+    found: list[datetime] = marts.value(query, window_days=window_days, agent=of and of.agent_id_hash)
+    return found
 
 
 def _chosen(as_ofs: Sequence[datetime], asked: datetime | None, window_days: int, of: Agent | None) -> datetime:
@@ -268,10 +271,12 @@ def _chosen(as_ofs: Sequence[datetime], asked: datetime | None, window_days: int
         hint = "Choose another window or agent, or score the fleet with ciris-scoring run."
         raise NotThere("no-score", f"{said}.", hint)
     near = sorted(as_ofs, key=lambda one: abs(one - asked))
+    first, last = as_of_time.text(as_ofs[0]), as_of_time.text(as_ofs[-1])
     raise NotThere(
         "no-score",
         f"{said} at {as_of_time.text(asked)}.",
-        published_words(as_ofs, asked),
+        f"Scores exist for {plural(len(as_ofs), 'as-of')}, {first} to {last}. Nearest: "
+        f"{' and '.join(map(as_of_time.text, sorted(near[:2])))}.",
         as_ofs=near,
     )
 

@@ -2,7 +2,7 @@
 ``seeds/components.csv``. The component q_deferral is computed from deferrals instead of traces."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -175,11 +175,6 @@ class Trace:
     is_override_without_judgement: bool
     failure_mode: str | None
     """Failure mode of the fragile episode that the trace began, or None."""
-
-    @property
-    def because(self) -> str:
-        """Short description of how the trace lowered the component."""
-        return described(asdict(self), self.loss_component)
 
     @property
     def recorded(self) -> str:

@@ -131,24 +131,10 @@ def capacities(
     return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
 
 
-def as_ofs(marts: Marts, agent_id_hash: str, window_days: int) -> list[datetime]:
-    """Find the as-ofs at which an agent has a row in a window, in ascending order."""
-    found: list[datetime] = marts.value(
-        """
-        select coalesce(array_agg(as_of order by as_of), '{{}}')
-        from {fct_capacity_scores}
-        where agent_id_hash = %(agent)s and window_days = %(window_days)s
-        """,
-        agent=agent_id_hash,
-        window_days=window_days,
-    )
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Entry of an agent's history (not an event of the lens). Consecutive traces with a key that is not registered, or
-    with a broken chain, form one entry if each is at most 24 hours after the previous one."""
+    """Entry of an agent's history (not an event of the lens): all traces with a key that is not registered, or with a
+    broken chain, or all renames from one name to another."""
 
     agent_id_hash: str
     kind: str
@@ -156,7 +142,7 @@ class Event:
     first_at: datetime
     last_at: datetime
     n: int
-    """Number of traces of the entry; 1 for parameters_changed."""
+    """Number of traces of the entry, or of changes of parameters."""
     detail: list[str] | None
     """Old and new name, or old and new parameter set; null for other kinds of events."""
 
@@ -209,33 +195,12 @@ def events(
                 array[previous_parameter_set_id, parameter_set_id]
             from parameter_sets
             where previous_parameter_set_id <> parameter_set_id
-        ),
-
-        begun as (
-            select
-                *,
-                coalesce(
-                    at > lag(at) over (partition by agent_id_hash, kind order by at) + interval '24 hours'
-                    or detail is not null,
-                    true
-                ) as is_begun
-            from moments
-        ),
-
-        numbered as (
-            select
-                *,
-                count(*) filter (where is_begun) over (
-                    partition by agent_id_hash, kind order by at rows unbounded preceding
-                ) as number
-            from begun
         )
 
         select
-            agent_id_hash, kind, min(at) as first_at, max(at) as last_at, count(*)::integer as n,
-            min(detail collate "C") as detail
-        from numbered
-        group by agent_id_hash, kind, number
+            agent_id_hash, kind, min(at) as first_at, max(at) as last_at, count(*)::integer as n, detail
+        from moments
+        group by agent_id_hash, kind, detail
         order by agent_id_hash collate "C", first_at, kind collate "C"
         """,
         agents=list(agents),

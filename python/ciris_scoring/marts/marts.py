@@ -89,46 +89,33 @@ class Marts:
         return has_right(self.connection, *(self.relations.places[mart] for mart in marts))
 
     def missing(self) -> list[str]:
-        """Return the names of the marts that do not exist."""
+        """Return the marts that do not exist, and the columns that the others lack, such as "fct_red_flags.red_flag":
+        another version of the project built them."""
         query = """
-            select n.nspname::text, c.relname::text
-            from pg_class as c
-            inner join pg_namespace as n on c.relnamespace = n.oid
+            select n.nspname::text, c.relname::text, array_agg(a.attname::text)
+            from pg_namespace as n
+            join pg_class as c on c.relnamespace = n.oid
+            join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
             where n.nspname = any(%s)
+            group by 1, 2
             """
-        schemas = sorted({self.relations.places[mart].schema for mart in MARTS})
-        found = set(self.connection.cursor(row_factory=tuple_row).execute(query, [schemas]).fetchall())
-        return [mart for mart in MARTS if tuple(self.relations.places[mart]) not in found]
+        places = {mart: self.relations.places[mart] for mart in MARTS}
+        rows = self.connection.cursor(row_factory=tuple_row).execute(query, [[one.schema for one in places.values()]])
+        columns: dict[tuple[str, ...], list[str]] = {(schema, name): names for schema, name, names in rows}
+        lacking: list[str] = []
+        for described in described_marts():
+            mart = described["name"]
+            if mart in places:
+                found = columns.get(tuple(places[mart]))
+                names = [column["name"] for column in described["columns"]]
+                lacking += [f"{mart}.{name}" for name in names if name not in found] if found else [mart]
+        return lacking
 
     def is_published(self) -> bool:
         """Return whether scores are published, also by another version of the project."""
         return self.may_read("fct_capacity_scores") and bool(
             self.value("select exists (select from {fct_capacity_scores})")
         )
-
-    def lacking(self) -> list[str]:
-        """Return the columns that existing marts lack, such as "fct_red_flags.red_flag": another version of the
-        project built them."""
-        places = {mart: self.relations.places[mart] for mart in MARTS}
-        query = """
-            select n.nspname::text, c.relname::text, array_agg(a.attname::text)
-            from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
-            join pg_namespace as n on n.nspname = wanted.schema_name
-            join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
-            join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-            group by 1, 2
-            """
-        wanted = [
-            [place.schema for place in places.values()],
-            [place.identifier for place in places.values()],
-        ]
-        found = {(schema, name): columns for schema, name, columns in self.connection.execute(query, wanted)}
-        return [
-            f"{mart['name']}.{column['name']}"
-            for mart in described_marts()
-            for column in mart["columns"]
-            if mart["name"] in places and column["name"] not in found.get(places[mart["name"]], [column["name"]])
-        ]
 
     def require(self) -> None:
         """Raise an error if a mart, or a column of a mart, does not exist.
@@ -139,13 +126,12 @@ class Marts:
         if missing and not self.is_published():
             raise DatabaseError(
                 f"No score is published in schema {self.relations.marts_schema} yet.",
-                "Score the fleet first with ciris-scoring run, or name another --target. Missing: "
-                f"{self.relations.places[missing[0]]}.",
+                f"Score the fleet first with ciris-scoring run, or name another --target. Missing: {missing[0]}.",
             )
-        if lacking := missing + self.lacking():
+        if missing:
             raise DatabaseError(
                 f"Another version of the project built the marts in schema {self.relations.marts_schema}: there is no "
-                f"{', '.join(lacking)}.",
+                f"{', '.join(missing)}.",
                 SCORE_AGAIN,
             )
 

@@ -1,12 +1,10 @@
 """Parameters, windows and categories that scores are computed with, and texts about factors, components and terms."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 
-from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import inside_sentence
 from ciris_scoring.kinds.components import COMPONENT_ROWS, LOSS_WORDS
 from ciris_scoring.marts.marts import Marts
@@ -142,26 +140,6 @@ def named(loss_component: str, chain_cause: str | None = None) -> str:
     """
     words = chain_cause if chain_cause and loss_component == "i_chain" else LOSS_WORDS[loss_component]
     return f"{words} ({loss_component})"
-
-
-def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
-    """Return a sentence with the as-ofs that have scores, for a request of an as-of without scores.
-
-    :param as_ofs: published as-ofs in ascending order.
-    """
-    if not as_ofs:
-        return "There are no scores at any other time either."
-    near = map(as_of_time.text, nearest(as_ofs, wanted))
-    return (
-        f"Scores exist for {len(as_ofs):,} as-of{'' if len(as_ofs) == 1 else 's'}, {as_of_time.text(as_ofs[0])} "
-        f"to {as_of_time.text(as_ofs[-1])}. Nearest: {' and '.join(near)}."
-    )
-
-
-def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
-    """Return the last as-of before a time and the first as-of after it. The as-ofs are in ascending order."""
-    before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
-    return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 
 
 def widened_by(component: str) -> str:

@@ -84,7 +84,6 @@ class Publication:
     parameter_set_id: str
     window_days: list[int]
     """Lengths of the published windows in ascending order. The first one is the default."""
-    min_traces: int
     low_capacity_threshold: float
 
 
@@ -95,9 +94,6 @@ select
     (select max(as_of) from {fct_capacity_scores}) as as_of,
     (select max(parameter_set_id) from {dim_scoring_parameters}) as parameter_set_id,
     (select array_agg(window_days order by window_days) from {dim_scoring_windows}) as window_days,
-    (
-        select parameter_value::integer from {dim_scoring_parameters} where parameter_name = 'min_traces'
-    ) as min_traces,
     (
         select parameter_value::double precision from {dim_scoring_parameters}
         where parameter_name = 'low_capacity_threshold'

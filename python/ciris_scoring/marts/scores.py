@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.causes import causes
@@ -189,30 +188,18 @@ def capacity_over_time(
     )
 
 
-class PublishedWindow(NamedTuple):
-    """A published as-of and the length of a window that ends there."""
-
-    as_of: datetime
-    window_days: int
-
-
-def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | None:
-    """Find the newest published as-of and the shortest window at it, or None if nothing is published.
+def newest(marts: Marts, window_days: int | None = None) -> datetime | None:
+    """Find the newest published as-of, or None if nothing is published.
 
     :param window_days: consider only this window.
     """
-    found = marts.rows(
-        PublishedWindow,
-        """
-        select {columns}
+    query = """
+        select max(as_of)
         from {fct_fleet_capacity}
         where %(window_days)s::integer is null or window_days = %(window_days)s
-        order by as_of desc, window_days
-        limit 1
-        """,
-        window_days=window_days,
-    )
-    return found[0] if found else None
+        """
+    found: datetime | None = marts.value(query, window_days=window_days)
+    return found
 
 
 def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity | None:

@@ -462,4 +462,4 @@ def _difference(before: Mapping[str, float | None], now: Mapping[str, float | No
 def of_trace(one: evidence.Trace) -> Document:
     """Return a trace that lowered a component."""
     row = {name: value for name, value in asdict(one).items() if name not in ("trace_check_id", "loss_component")}
-    return row | {"recorded": one.recorded, "because": one.because}
+    return row | {"recorded": one.recorded}

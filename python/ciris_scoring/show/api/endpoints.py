@@ -31,7 +31,6 @@ from ciris_scoring.show.view import Chosen, Document
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
-MOST_UNKNOWN = 10
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Names of components in the lens API by their names in the marts, for components whose two names differ."""
 LENS_PARAMETERS = {
@@ -104,14 +103,9 @@ async def known_parameters(request: Request) -> None:
     known = [field.alias for dependant in dependants for field in dependant.query_params]
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
-        there_are = f"there are {', '.join(known)}" if known else "there is none"
-        message = f"is not a parameter here; {there_are}."
-        raise Problem(
-            "bad-parameter",
-            f"{', '.join(map(shown, unknown[:MOST_UNKNOWN]))} {message}",
-            errors=[{"parameter": name[:LONGEST_SHOWN], "message": message} for name in unknown[:MOST_UNKNOWN]],
-            allowed=known,
-        )
+        name, message = unknown[0][:LONGEST_SHOWN], f"is not a parameter here; there are {', '.join(known) or 'none'}."
+        of = {"parameter": name, "message": message}
+        raise Problem("bad-parameter", f"{shown(name)} {message}", errors=[of], allowed=known)
 
 
 # --- parameters of requests ------------------------------------------------------------------------------------------
@@ -398,7 +392,7 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
             {
                 "parameters": {
                     **{theirs: float(values[ours]) for theirs, ours in LENS_PARAMETERS.items()},
-                    "min_traces": publication.min_traces,
+                    "min_traces": int(values["min_traces"]),
                     "default_window_days": shortest["window_days"],
                     "baseline_window_days": shortest["baseline_days"],
                     "coherence_window_days": shortest["coherence_days"],
@@ -485,7 +479,7 @@ async def readyz(answers: TheAnswers) -> Response:
     """Whether the database can be reached and the marts exist, with the age of the newest as-of. No key is needed."""
 
     def read(marts: Marts) -> Publication:
-        if missing := marts.missing() or marts.lacking():
+        if missing := marts.missing():
             raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
         return read_publication(marts)
 

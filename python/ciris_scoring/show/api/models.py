@@ -57,7 +57,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "as_of": "As-of (UTC): only traces before it count; null if no score is published.",
     "as_of_age_seconds": "Seconds since the newest as-of; null if none.",
     "as_ofs": "With 404: the nearest as-ofs that exist.",
-    "because": "How the trace lowered the component, in a few words.",
     "category_bounds": "Categories, the lowest first.",
     "component": "Name of the component.",
     "composite_score": "Capacity score; null with too few traces or none.",
@@ -78,7 +77,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "lowered_by_unit": "Unit of `lowered_by`.",
     "message": "Reason why the parameter was refused.",
     "metadata": "Data that the score was computed from, as in the lens API.",
-    "n": "Number of traces; 1 for parameters_changed.",
+    "n": "Number of traces, or of changes of parameters.",
     "non_exempt_actions": "Actions that affect others or the agent's memory.",
     "non_exempt_traces": "Number of traces in the window with a non-exempt action.",
     "parameter": "Name of the parameter.",
@@ -345,7 +344,7 @@ EvidenceTrace = model(
     row=evidence.Trace,
     marts=("fct_trace_checks",),
     without=("trace_check_id", "loss_component", "failure_mode"),
-    **{"recorded": str, "because": str, "failure_mode": str | None},
+    **{"recorded": str, "failure_mode": str | None},
 )
 Evidence = model(
     "Evidence",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -10,7 +9,6 @@ from pydantic import BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from ciris_scoring.marts.evidence import DEFERRALS, RULES
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.show.api.database import CSV
 from ciris_scoring.show.api.endpoints import AskedAsOf, TheAnswers, time_asked
@@ -20,11 +18,9 @@ from ciris_scoring.show.pages.links import ServedLinks
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
-"""Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
+"""Maximum age of a page in seconds, because pages say how old the verdicts are."""
 # Each page contains a content security policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = ServedLinks(frozenset({*RULES, DEFERRALS}))
-
 
 router = APIRouter(include_in_schema=False)
 EMPTY_IS_NONE = BeforeValidator(lambda text: text or None)
@@ -49,7 +45,7 @@ to the script of the page."""
 async def _answer(
     request: Request, answers: TheAnswers, page: Callable[..., str], media_type: str = HTML, **asked: Any
 ) -> Response:
-    links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
+    links = ServedLinks(as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
 
     def build(marts: Marts) -> str:
         return page(marts.connection, marts.relations, links=links, **asked)
@@ -81,7 +77,7 @@ def written(request: Request, problem: Problem) -> Response:
 
 
 def _problem_page(request: Request, problem: Problem) -> Response:
-    text = base.message_page(problem.title, [problem.detail], links=LINKS, way_back=_up(request))
+    text = base.message_page(problem.title, [problem.detail], way_back=_up(request))
     headers = {"Cache-Control": "no-store", **problem.headers, **POLICY}
     return Response(text, problem.status, headers, HTML)
 

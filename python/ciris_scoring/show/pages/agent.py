@@ -37,9 +37,9 @@ class AgentCharts:
             found.setdefault(one["name"], []).append(one)
         return found
 
-    def line(self, column: str, height: int = charts.FINE) -> str:
+    def line(self, column: str) -> str:
         """Return the SVG path of a column of fct_capacity_scores over time."""
-        return charts.line(self.frame, [(one["as_of"], one[column]) for one in self.document["history"]], height)
+        return charts.line(self.frame, [(one["as_of"], one[column]) for one in self.document["history"]])
 
     @property
     def interval(self) -> str:
@@ -47,7 +47,7 @@ class AgentCharts:
         points = [
             (one["as_of"], one["capacity_score_low"], one["capacity_score_high"]) for one in self.document["history"]
         ]
-        return charts.area(self.frame, points, charts.MEDIUM)
+        return charts.area(self.frame, points)
 
     @property
     def lost(self) -> list[Document]:

@@ -30,7 +30,7 @@ OLD = timedelta(days=2)
 OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
 """Optional arguments of all pages of scores: the window (default: the window of the first permission, or else the
 shortest), the as-of (default: the newest), the days of history, the threshold (see `verdict`), and the time from
-which texts like "2 hours ago" are computed."""
+which the age of the verdicts is computed."""
 
 NO_SCORES = "No score is published yet"
 ANOTHER_VERSION = "Another version of the project built the marts"
@@ -120,8 +120,7 @@ class Page:
             begun = unfinished(marts)
             lines = ["The last run found no trace to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
-        published = scores.newest(marts, chosen.window_days)
-        newest = published.as_of if published else chosen.as_of
+        newest = scores.newest(marts, chosen.window_days) or chosen.as_of
         return cls(
             marts,
             chosen,

@@ -5,12 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-FINE = 200
-"""Vertical resolution of a line in a large chart. The template scales it to the height of the chart."""
-MEDIUM = 50
-"""Vertical resolution of the interval, and of the line of the window's score. They need less precision."""
-COARSE = 25
-"""Vertical resolution of a small chart."""
+HEIGHT = 200
+"""Vertical resolution of a chart. The template scales it to the height of the chart."""
 
 Vertex = tuple[int, int]
 
@@ -56,17 +52,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
-def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: int) -> str:
+def line(frame: Frame, points: Iterable[tuple[datetime, float | None]]) -> str:
     """Return the SVG path of a line.
 
     :param points: as-of and value in [0, 1], in order of as-of. The value None interrupts the line.
-    :param height: height in SVG units. The value 1 has y = 0 (top), the value 0 has y = ``height``.
     """
     runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
-    return "".join(_path([(x, _y(value, height)) for x, (value,) in run]) for run in runs)
+    return "".join(_path([(x, _y(value)) for x, (value,) in run]) for run in runs)
 
 
-def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | None]], height: int) -> str:
+def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | None]]) -> str:
     """Return the SVG path of the area between two lines.
 
     :param points: as-of, lower and upper value in [0, 1], in ascending order. Nulls interrupt the area.
@@ -74,8 +69,8 @@ def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | No
     pairs = ((moment, None if low is None or high is None else (low, high)) for moment, low, high in points)
     paths = []
     for run in _runs(frame, pairs):
-        below = [(x, _y(low, height)) for x, (low, _) in run]
-        above = [(x, _y(high, height)) for x, (_, high) in reversed(run)]
+        below = [(x, _y(low)) for x, (low, _) in run]
+        above = [(x, _y(high)) for x, (_, high) in reversed(run)]
         paths.append(_path(below + above) + "z")
     return "".join(paths)
 
@@ -97,27 +92,11 @@ def _runs(
         yield run
 
 
-def _y(value: float, height: int) -> int:
-    return round(height * (1 - value))
+def _y(value: float) -> int:
+    return round(HEIGHT * (1 - value))
 
 
 def _path(vertices: list[Vertex]) -> str:
-    """Return the SVG path through vertices in relative coordinates. Vertices on a straight line are omitted."""
-    steps: list[Vertex] = []
-    for (x0, y0), (x1, y1) in pairwise(vertices):
-        step = (x1 - x0, y1 - y0)
-        if steps and _same_direction(steps[-1], step):
-            step = (steps[-1][0] + step[0], steps[-1][1] + step[1])
-            steps.pop()
-        steps.append(step)
-    text, command = f"M{vertices[0][0]} {vertices[0][1]}", ""
-    for dx, dy in steps or [(0, 0)]:
-        wanted = "h" if dy == 0 else "l"
-        separator = wanted if wanted != command else ("" if dx < 0 else " ")
-        text += f"{separator}{dx}" if dy == 0 else f"{separator}{dx}{'' if dy < 0 else ' '}{dy}"
-        command = wanted
-    return text
-
-
-def _same_direction(a: Vertex, b: Vertex) -> bool:
-    return a[0] * b[1] == a[1] * b[0] and a[0] * b[0] + a[1] * b[1] > 0
+    """Return the SVG path through vertices in relative coordinates."""
+    (first_x, first_y), steps = vertices[0], [(x1 - x0, y1 - y0) for (x0, y0), (x1, y1) in pairwise(vertices)]
+    return f"M{first_x} {first_y}l" + " ".join(f"{dx} {dy}" for dx, dy in steps or [(0, 0)])

@@ -55,7 +55,7 @@ class FleetTable:
     def line(self, column: str) -> str:
         """Return the SVG path of a column of fct_fleet_capacity over time."""
         points = [(row["as_of"], row[column]) for row in self.document["history"]]
-        return charts.line(self.frame, points, charts.FINE)
+        return charts.line(self.frame, points)
 
     @property
     def areas(self) -> list[str]:
@@ -68,14 +68,13 @@ class FleetTable:
             charts.area(
                 self.frame,
                 ((as_of, of[i] / of[-1], of[i + 1] / of[-1]) if of[-1] else (as_of, None, None) for as_of, of in tops),
-                charts.FINE,
             )
             for i in range(len(self.categories))
         ]
 
     def sparkline(self, score: Document) -> str:
         """Return the SVG path of an agent's capacity score over time."""
-        return charts.line(self.frame, self.capacities.get(score["agent_id_hash"], []), charts.FINE)
+        return charts.line(self.frame, self.capacities.get(score["agent_id_hash"], []))
 
 
 def fleet_table(page: Page, document: Document) -> FleetTable:

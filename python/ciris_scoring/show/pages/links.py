@@ -1,12 +1,12 @@
 """Targets of the links in a page: URLs of the server, or anchors within the HTML report."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from urllib.parse import quote, urlencode
 
 from ciris_scoring.database import as_of as as_of_time
+from ciris_scoring.marts.evidence import DEFERRALS, RULES
 from ciris_scoring.names import whole_hash
 
 API = "api/v1/scoring"
@@ -18,8 +18,6 @@ class ServedLinks:
     """Links between the pages of a server. They are relative to the folder in which all pages are, because a proxy may
     serve it under any path."""
 
-    evidence_components: frozenset[str] = frozenset()
-    """Components for which the server has a page of traces."""
     as_of: datetime | None = None
     """As-of of the linked pages; None for the newest."""
     days: int | None = None
@@ -46,7 +44,7 @@ class ServedLinks:
 
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """Return the link to the page of the traces that lowered a component, or None if there is no such page."""
-        if component not in self.evidence_components:
+        if component not in (*RULES, DEFERRALS):
             return None
         asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}
         return f"evidence?{urlencode({**asked, 'as_of': as_of_time.text(as_of)})}"
@@ -68,15 +66,6 @@ class ServedLinks:
     def glossary(self, place: str) -> str:
         """Return the link to a term of the glossary."""
         return f"glossary#g-{place}"
-
-    def first(self, window_days: int) -> Mapping[str, str]:
-        """Return the links at the top of a page, by title."""
-        return {"Fleet": self.fleet(window_days), "Alerts": self.alerts(window_days)}
-
-    def more(self, window_days: int) -> Mapping[str, str]:
-        """Return the links at the end of a page, by title."""
-        parameters = f"parameters?{urlencode({'window_days': window_days})}"
-        return {"Runs and data": "runs", "Parameters": parameters, "Glossary": "glossary", "API": "docs"}
 
     def csv(self, window_days: int) -> str:
         """Return the link to the fleet as CSV, which the API makes."""
@@ -112,14 +101,6 @@ class ReportLinks:
     def glossary(self, place: str) -> str:
         """Return the link to a term of the glossary."""
         return f"#g-{place}"
-
-    def first(self, window_days: int) -> Mapping[str, str]:
-        """Return the links at the top of the report, by title."""
-        return {"Fleet": "#fleet"}
-
-    def more(self, window_days: int) -> Mapping[str, str]:
-        """Return the links at the end of the report, by title."""
-        return {"Parameters": "#parameters", "Glossary": "#glossary"}
 
 
 Links = ServedLinks | ReportLinks

@@ -112,7 +112,6 @@ def _environment() -> Environment:
         "HASH_SHOWN": HASH_SHOWN,
         "SIMULATED": SIMULATED,
         "bridge": bridge,
-        "charts": charts,
         "factors_of": factors_of,
         "glossary": glossary,
         "permission_words": permission_words,
