@@ -6,26 +6,24 @@ columns by which the engine itself recognises a repeated event.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.database.connection import connect, one_row, table_exists
+from ciris_scoring.database.connection import connect, table_exists
 from ciris_scoring.database.project import Project
 from ciris_scoring.database.source_schema import SourceTable, create_source_tables
 from ciris_scoring.database.terminal import plural
 from ciris_scoring.database.terminal import progress as show_progress
 from ciris_scoring.errors import InputError, one_line
 
-MAGIC = b"SQLite format 3\0"
-"""First bytes of every SQLite file."""
 BUSY_SECONDS = 10.0
 """Seconds for which a locked file is tried again."""
 CHUNK = 5_000
@@ -75,49 +73,29 @@ NODE_TABLES = {
             ("node", "text"),
             ("copied_until", "bigint not null"),
             ("newest_event", "text not null"),
-            ("n_unreadable", "bigint not null"),
         ),
         key=("node",),
     ),
 }
 """Tables of a copy: those of the engine with the columns that a run reads, and ``copied_nodes``, which has for each
-node the number and the key of the newest event that was copied, and the number of events whose payload PostgreSQL
-cannot store."""
+node the number and the key of the newest event that was copied."""
 EVENT_COLUMNS = NODE_TABLES["trace_events"].column_names[2:]
 """Columns of events, without the two that the copy adds."""
 KEY_TABLES = ("federation_keys", "federation_revocations", "accord_public_keys")
-_READABLE = """
-create or replace function pg_temp.readable(payload text) returns jsonb language plpgsql as $$
-begin
-    return payload::jsonb;
-exception
-    when others then return null;
-end
-$$
-"""
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""The character NUL in JSON, which PostgreSQL does not store."""
 _INSERT = """
-with sent as (
-    select *, pg_temp.readable(payload) as readable_payload, ts::timestamptz as moment from node_events
-),
-
-copied as (
-    insert into {events} (event_hash, {columns})
-    select
-        md5(jsonb_build_array(
-            trace_id, thought_id, event_type, attempt_index, extract(epoch from moment), agent_id_hash
-        )::text)::uuid,
-        trace_id, thought_id, event_type, attempt_index::integer, moment, agent_name, agent_id_hash,
-        coalesce(readable_payload, to_jsonb('PostgreSQL cannot store the payload of this event'::text)),
-        signature, signing_key_id, signature_verified::integer <> 0, audit_sequence_number::bigint, audit_entry_hash,
-        deployment_type
-    from sent
-    order by position
-    on conflict do nothing
-    returning payload
-)
-
-select count(*), count(*) filter (where payload = to_jsonb('PostgreSQL cannot store the payload of this event'::text))
-from copied
+insert into {events} (event_hash, {columns})
+select
+    md5(jsonb_build_array(
+        trace_id, thought_id, event_type, attempt_index, extract(epoch from ts::timestamptz), agent_id_hash
+    )::text)::uuid,
+    trace_id, thought_id, event_type, attempt_index::integer, ts::timestamptz, agent_name, agent_id_hash,
+    payload::jsonb, signature, signing_key_id, signature_verified::integer <> 0, audit_sequence_number::bigint,
+    audit_entry_hash, deployment_type
+from node_events
+order by position
+on conflict do nothing
 """
 
 
@@ -128,27 +106,14 @@ class Copied:
     file: Path
     events: int
     """Number of new events."""
-    unreadable: int
-    """Number of new events whose payload PostgreSQL cannot store, such as text with the character NUL. The event is
-    copied with a text in place of its payload, and the run counts it as unreadable."""
 
     def __str__(self) -> str:
-        said = f"{self.file}: {plural(self.events, 'new event')}"
-        return said + (f", {self.unreadable:,} of them with a payload that cannot be read" if self.unreadable else "")
+        return f"{self.file}: {plural(self.events, 'new event')}"
 
 
 def as_json(copied: Sequence[Copied]) -> str:
     """Return the results of a copy as JSON."""
     return json.dumps([{**asdict(one), "file": str(one.file)} for one in copied], indent=2)
-
-
-def is_store(path: Path) -> bool:
-    """Return whether a file is a SQLite file."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except (OSError, ValueError):
-        return False
 
 
 def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
@@ -172,7 +137,6 @@ def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
                 "Set the variable ciris_source to events, or name another schema: --vars 'ciris_source_schema: NAME'.",
             )
         create_source_tables(connection, schema, wanted=NODE_TABLES)
-        connection.execute(_READABLE)
         copied = [_copy(connection, schema, file) for file in files]
         if any(one.events for one in copied):
             connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, "trace_events")))
@@ -182,7 +146,6 @@ def copy_nodes(project: Project, files: Sequence[Path]) -> list[Copied]:
 def _copy(connection: psycopg.Connection, schema: str, file: Path) -> Copied:
     nodes = sql.Identifier(schema, "copied_nodes")
     with _opened(file) as store:
-        _check_columns(store, file)
         # The time of the engine's first migration has nanoseconds, so it names the store wherever the file is moved.
         row = store.execute("select applied_on from refinery_schema_history order by version limit 1").fetchone()
         node = str(row[0]) if row else str(file.resolve())
@@ -192,19 +155,18 @@ def _copy(connection: psycopg.Connection, schema: str, file: Path) -> Copied:
         ).fetchone()
         # A node that goes on from a backup gives the numbers of lost events to others. Then all events are read again.
         after = known[0] if known and _event_key(store, known[0]) == known[1] else 0
-        events, unreadable = _copy_events(connection, schema, store, file, after)
+        n_events = _copy_events(connection, schema, store, file, after)
         [newest] = store.execute("select coalesce(max(event_id), 0) from trace_events").fetchone()
         for name in KEY_TABLES:
             _copy_keys(connection, sql.Identifier(schema, name), store, name)
         connection.execute(
             sql.SQL(
-                "insert into {} as nodes values (%s, %s, %s, %s) on conflict (node) do update set"
-                " copied_until = excluded.copied_until, newest_event = excluded.newest_event,"
-                " n_unreadable = nodes.n_unreadable + excluded.n_unreadable"
+                "insert into {} values (%s, %s, %s) on conflict (node) do update set"
+                " copied_until = excluded.copied_until, newest_event = excluded.newest_event"
             ).format(nodes),
-            [node, newest, _event_key(store, newest), unreadable],
+            [node, newest, _event_key(store, newest)],
         )
-    return Copied(file, events, unreadable)
+    return Copied(file, n_events)
 
 
 def _event_key(store: sqlite3.Connection, event_id: int) -> str:
@@ -213,10 +175,8 @@ def _event_key(store: sqlite3.Connection, event_id: int) -> str:
     return json.dumps(store.execute(f"select {key} from trace_events where event_id = ?", [event_id]).fetchone())
 
 
-def _copy_events(
-    connection: psycopg.Connection, schema: str, store: sqlite3.Connection, file: Path, after: int
-) -> tuple[int, int]:
-    """Copy the events after an id, and return their number and the number of unreadable ones."""
+def _copy_events(connection: psycopg.Connection, schema: str, store: sqlite3.Connection, file: Path, after: int) -> int:
+    """Copy the events after an id, and return the number of new ones."""
     names = sql.SQL(", ").join(map(sql.Identifier, EVENT_COLUMNS))
     texts = sql.SQL(", ").join(sql.SQL("{} text").format(sql.Identifier(name)) for name in EVENT_COLUMNS)
     connection.execute(sql.SQL("create temporary table node_events (position bigint, {}) on commit drop").format(texts))
@@ -233,14 +193,14 @@ def _copy_events(
             show_progress(f"{file}: {plural(n_read, 'event')} read")
     try:
         insert = sql.SQL(_INSERT).format(events=sql.Identifier(schema, "trace_events"), columns=names)
-        n_events, n_unreadable = one_row(connection.execute(insert))
+        n_events = connection.execute(insert).rowcount
     except psycopg.DataError as error:
         raise InputError(
             f"{file} has an event that cannot be copied: {one_line(error)}",
             "The column has a value of another type than the engine writes. Nothing was copied.",
         ) from error
     connection.execute("drop table node_events")
-    return n_events, n_unreadable
+    return n_events
 
 
 def _copy_keys(connection: psycopg.Connection, table: sql.Identifier, store: sqlite3.Connection, name: str) -> None:
@@ -264,19 +224,14 @@ def _copy_keys(connection: psycopg.Connection, table: sql.Identifier, store: sql
 def _opened(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a store read-only, in one transaction.
 
-    :raises InputError: the file does not exist, is not a SQLite file, is locked or is damaged.
+    :raises InputError: the file does not exist, is not the store of a node, is locked or is damaged.
     """
-    if not file.is_file():
-        raise InputError(f"{file} is not a file.", "Name the SQLite file of a node, such as ciris_engine.db.")
-    if not is_store(file):
-        raise InputError(f"{file} is not a SQLite file.", "Name the SQLite file of a node, such as ciris_engine.db.")
     try:
         store = sqlite3.connect(
             f"file:{quote(str(file.resolve()))}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
         )
         try:
-            # PostgreSQL stores neither NUL nor text that is not UTF-8. A NUL in JSON is the escape sequence \u0000.
-            store.text_factory = lambda text: text.decode("utf-8", "replace").replace("\0", "\ufffd")
+            store.text_factory = _storable
             store.execute("begin")
             yield store
         finally:
@@ -284,26 +239,13 @@ def _opened(file: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise InputError(
             f"{file} cannot be read: {one_line(error)}.",
-            "If it is locked, try again; if it is damaged or cut off, copy it again with sqlite3 FILE '.backup COPY'; "
-            "if the node is stopped and you may not write in the folder, copy the file into a folder of yours. "
-            "Nothing was copied.",
+            "Name the SQLite file to which the engine of a node writes its events, such as ciris_engine.db. If it is "
+            "locked, try again; if it is damaged, copy it again with sqlite3 FILE '.backup COPY'; if the node is "
+            "stopped and you may not write in the folder, copy the file. Nothing was copied.",
         ) from error
 
 
-def _check_columns(store: sqlite3.Connection, file: Path) -> None:
-    """Refuse a store that lacks a table or a column that is read."""
-    needed = {"trace_events": ("event_id", *EVENT_COLUMNS), "refinery_schema_history": ("version", "applied_on")}
-    needed |= {name: NODE_TABLES[name].column_names for name in KEY_TABLES}
-    for table, columns in needed.items():
-        found = {name for _, name, *_ in store.execute("select * from pragma_table_info(?)", [table])}
-        if not found:
-            raise InputError(
-                f"{file} has no table {table}, so it is not the store of a node.",
-                "Name the SQLite file to which the engine of the node writes its events, such as ciris_engine.db.",
-            )
-        if missing := [column for column in columns if column not in found]:
-            version: Any = store.execute("select max(version) from refinery_schema_history").fetchone()[0]
-            raise InputError(
-                f"{file} has another schema (version {version}): its table {table} has no column {', '.join(missing)}.",
-                "Use a version of ciris-scoring that reads this version of the engine.",
-            )
+def _storable(text: bytes) -> str:
+    """Return a text that PostgreSQL can store. U+FFFD replaces NUL, and bytes that are not UTF-8."""
+    decoded = text.decode("utf-8", "replace").replace("\0", "\ufffd")
+    return _NUL.sub(r"\1\\ufffd", decoded) if "\\u0000" in decoded else decoded
