@@ -9,6 +9,7 @@ import yaml
 
 from ciris_scoring.database.project import load_project
 from ciris_scoring.database.source_schema import create_source_tables
+from ciris_scoring.errors import InputError
 from ciris_scoring.lab import embedded
 from ciris_scoring.project_files import copy_project
 from command_line import command, invoke, refused, succeeded
@@ -192,3 +193,9 @@ def test_simulate_fills_the_sources_once(database):
     assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in told
     error, _ = refused(command(database, "simulate"))
     assert "cirislens.covenant_traces already holds" in error
+
+
+def test_embedded_server_refuses_a_path_with_a_space(tmp_path):
+    with pytest.raises(InputError, match="the path has a space or a special character"):
+        embedded.start(tmp_path / "a b" / ".ciris")
+    assert not (tmp_path / "a b").exists()

@@ -39,7 +39,7 @@ MISSING = [
 """Packages of the extras."""
 NEED_EXTRAS = [
     f"ciris_scoring.{name}"
-    for name in ("audit", "show.api", "lab.embedded", "lab.data_folder", "cli.run_embedded", "cli.run_from_batches")
+    for name in ("audit", "show.api", "lab.embedded", "cli.run_embedded", "cli.run_from_batches")
 ]
 """Modules and packages that need an extra."""
 

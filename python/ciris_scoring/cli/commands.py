@@ -630,12 +630,12 @@ def stop(delete: bool, project_dir: Path | None) -> None:
     from ciris_scoring.database.project import STATE_FOLDER, find_project
 
     with extra("embedded"):
-        from ciris_scoring.lab import data_folder, embedded
+        from ciris_scoring.lab import embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)
     if delete:
-        data_folder.delete(state_folder)
+        embedded.delete(state_folder)
     click.echo("The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here.")
 
 

