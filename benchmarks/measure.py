@@ -22,7 +22,6 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.activity import Activity, watched
-from ciris_scoring.cli.options import every_second
 from ciris_scoring.database.as_of import text
 from ciris_scoring.database.connection import connect, one_row
 from ciris_scoring.database.project import Project, load_project
@@ -99,7 +98,7 @@ def measure(agents: int, days: int, traces_per_day: float, seed: int, increments
     with throw_away_project(default_settings=True) as project, connect(project) as connection:
         say(f"Simulating {agents:,} agents and {days} days.")
         history_of_traces = replace(stream, traces=islice(a_day_each, days))
-        load_fleet(connection, history_of_traces, progress=every_second())
+        load_fleet(connection, history_of_traces)
         # Bring the tables into the state that autovacuum and checkpoints maintain in production.
         for table in SOURCE_TABLES:
             connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))

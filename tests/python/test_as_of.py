@@ -10,10 +10,9 @@ from ciris_scoring.database.as_of import resolve, text, traces_from
 from ciris_scoring.database.project import load_project
 from ciris_scoring.errors import InputError
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.lab.simulation.events import create_engine_tables
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import REPOSITORY
-from event_lens import insert_events
+from event_lens import create_engine_tables, insert_events
 
 NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
 
@@ -45,7 +44,7 @@ def test_ciris_traces_from_must_not_be_before_1970():
         traces_from({"traces_from": "1970-01-01T00:00+02:00"})
 
 
-def test_embedded_run_takes_the_as_of_of_the_sample_only_for_the_sample(database, monkeypatch):
+def test_embedded_run_scores_up_to_the_end_of_the_newest_period(database, monkeypatch):
     """First the sample is loaded, then found. Then it has another trace, and at last there are only events."""
     used = []
     monkeypatch.setattr(AfterRun, "run", lambda _, __, as_of, **___: used.append(as_of) or NOW)
@@ -61,7 +60,7 @@ def test_embedded_run_takes_the_as_of_of_the_sample_only_for_the_sample(database
     database.execute(
         "insert into cirislens.covenant_traces (trace_id, agent_id_hash, \"timestamp\") values ('t', 'mine', now())"
     )
-    assert run() is None
+    assert run() == text(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
     database.execute("drop table cirislens.covenant_traces")
     with database.connect() as connection:
         create_engine_tables(connection)

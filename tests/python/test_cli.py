@@ -192,7 +192,7 @@ def test_simulate_fills_the_sources_once(database):
     assert "traces of 4 agents are in cirislens." in told
     assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in told
     error, _ = refused(command(database, "simulate"))
-    assert "cirislens.covenant_traces already holds" in error
+    assert "schema cirislens already holds" in error
 
 
 def test_embedded_server_refuses_a_path_with_a_space(tmp_path):

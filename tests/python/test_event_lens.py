@@ -19,10 +19,9 @@ from ciris_scoring.audit.load import load
 from ciris_scoring.database.project import load_project
 from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import command
 from conftest import DATA, REPOSITORY, Database
-from event_lens import AS_EVENTS, insert_events, write_as_events
+from event_lens import AS_EVENTS, create_engine_tables, insert_events, write_as_events
 from pipeline import create_loose_sources, score
 from real_engine import needs_engine
 from signed_batches import NEW, OLD, TWO_FIELDS, Agent, batch
@@ -169,7 +168,6 @@ def test_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
         loaded = columns_of(connection, "cirislens.covenant_traces")
         connection.execute("drop schema cirislens cascade")
         create_engine_tables(connection)
-        index_events(connection)
         our_columns, our_indexes = structure(connection)
         connection.execute("drop schema cirislens cascade")
     refused = real_engine.store(database, tmp_path, [*sorted(REAL.glob("*/batches.jsonl.gz")), made], keys)

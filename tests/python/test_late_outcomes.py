@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import invoke
 from conftest import REPOSITORY, Database
-from event_lens import insert_events
+from event_lens import create_engine_tables, insert_events
 from pipeline import differences_from_refresh, score
 from test_bad_input import dbt
 from test_event_lens import WHOLE
@@ -38,7 +37,6 @@ class Lens:
         """Last audit number of each agent."""
         with database.connect() as connection:
             create_engine_tables(connection)
-            index_events(connection)
             connection.execute("insert into cirislens.accord_public_keys (key_id, public_key_base64) values ('k', '-')")
 
     def add(

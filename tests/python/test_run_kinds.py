@@ -14,9 +14,9 @@ from psycopg.types.json import Jsonb
 from ciris_scoring.database.project import load_project
 from ciris_scoring.database.source_schema import create_source_tables
 from ciris_scoring.job.check import _asked
-from ciris_scoring.lab.simulation.events import create_engine_tables
 from command_line import command
 from conftest import REPOSITORY, Database
+from event_lens import create_engine_tables
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 NO_MARK: list[tuple[Any, str]] = [(None, "production"), ("", "production"), (" \t", "production")]

@@ -17,7 +17,6 @@ from ciris_scoring.cli.options import (
     Place,
     UsablePath,
     database_options,
-    every_second,
     extra,
     fleet_options,
     project_dir_option,
@@ -647,13 +646,12 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
     """Write a simulated fleet into the source tables, for trials.
 
     Some agents are healthy. Others drift, have a broken chain or a revoked key, stay fragile, relapse, are
-    overconfident, renamed, new or silent. Missing tables are created. If a table already has traces, nothing is
-    written. If the variable ciris_source is events, the traces are written as events, as the trace store stores them.
+    overconfident, renamed, new or silent. Missing tables are created. If the table already has traces, nothing is
+    written.
 
     \b
     Examples:
       ciris-scoring simulate --agents 50 --days 60 --seed 7
-      ciris-scoring simulate --vars '{ciris_source: events}'
     """
     from ciris_scoring.database.connection import connect
     from ciris_scoring.lab.simulation.fleet import stream_fleet
@@ -664,14 +662,7 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
     moment = as_of_time.resolve(None, "day", now) if end is None else as_of_time.parse_time(end, "--end")
     fleet = stream_fleet(agents, days, traces_per_day, seed, moment)
     with connect(project, writes=True) as connection:
-        n_traces = load_fleet(
-            connection,
-            fleet,
-            project.source_schema,
-            project.source_tables,
-            every_second(),
-            as_events=project.variables.get("source") == "events",
-        )
+        n_traces = load_fleet(connection, fleet, project.source_schema, project.source_tables)
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}{place.words()}")
 

@@ -5,7 +5,6 @@ import functools
 import math
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -202,16 +201,3 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
             help="The same seed gives the same fleet.",
         ),
     )
-
-
-def every_second() -> Callable[[int, int], None]:
-    """Return a function that reports the number of written traces on stderr, at most once per second and at the end."""
-    last = time.monotonic()
-
-    def progress(done: int, expected: int) -> None:
-        nonlocal last
-        if done == expected or time.monotonic() - last > 1:
-            last = time.monotonic()
-            terminal.progress(f"{done:,} of {expected:,} traces written")
-
-    return progress

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -13,11 +14,14 @@ from ciris_scoring.cli.after_run import AfterRun
 from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.connection import connect, one_row, table_exists
 from ciris_scoring.database.project import Project, project_option
-from ciris_scoring.database.terminal import plural
+from ciris_scoring.database.terminal import plural, say
 from ciris_scoring.database.terminal import progress as report
+from ciris_scoring.errors import InputError
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation.load import TargetHoldsTraces
-from ciris_scoring.lab.simulation.sample import SAMPLE, holds_only_sample, load_sample
+from ciris_scoring.lab.simulation.sample import load_sample
+from ciris_scoring.names import PERIODS
+
+EVENTS = "trace_events"
 
 CONNECTION = """
 The embedded PostgreSQL keeps running; to stop it: {ciris_scoring} stop{project}
@@ -39,15 +43,17 @@ def run_embedded(
 ) -> None:
     """Score a project that uses the embedded PostgreSQL. If the database has no traces, the sample is loaded first.
 
-    The default as-of of the sample is its end, so that its scores are always the same. Other traces are scored up to
-    now.
-
     :raises CirisError: the run fails or is refused.
     """
-    with connect(project) as connection, connection.transaction():
-        is_sample = _has_only_sample(project, connection)
-    if is_sample and as_of is None and project.variables.get("as_of") is None:
-        as_of = SAMPLE["as_of"]
+    with connect(project, writes=True) as connection, connection.transaction():
+        table = _table_with_traces(project, connection)
+        if table is None:
+            n_traces = load_sample(connection, project.source_schema, project.source_tables)
+            report(f"Loaded the sample: {plural(n_traces, 'trace')} in {project.source_schema}.")
+        else:
+            report(f"Using the traces in {project.source_schema}.{table}.")
+    if as_of is None and table != EVENTS:
+        as_of = default_as_of(project)  # so the scores of the sample are always the same
     moment = after_run.run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
     if after_run.for_machines:
         return
@@ -66,21 +72,46 @@ def run_embedded(
     )
 
 
-def _has_only_sample(project: Project, connection: psycopg.Connection) -> bool:
-    """Load the sample if the source has no traces and no events, and return whether it then has nothing else."""
-    schema, tables = project.source_schema, project.source_tables
-    if table_exists(connection, schema, "trace_events"):
-        query = sql.SQL("select exists (select from {})").format(sql.Identifier(schema, "trace_events"))
-        if one_row(connection.execute(query))[0]:
-            report(f"Using the events in {schema}.trace_events.")
-            return False
-    try:
-        n_traces = load_sample(connection, schema, tables)
-    except TargetHoldsTraces as held:
-        report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
-        return holds_only_sample(connection, schema, tables)
-    report(f"Loaded the sample: {plural(n_traces, 'trace')} in {schema}.")
-    return True
+def _table_with_traces(project: Project, connection: psycopg.Connection) -> str | None:
+    """Return the source table that has traces or events, or None."""
+    for table in (EVENTS, project.source_tables["covenant_traces"]):
+        if table_exists(connection, project.source_schema, table):
+            query = sql.SQL("select exists (select from {})").format(sql.Identifier(project.source_schema, table))
+            if one_row(connection.execute(query))[0]:
+                return table
+    return None
+
+
+def default_as_of(project: Project) -> str | None:
+    """Return the end of the period of the newest trace that is scored or, if there is none, of the newest trace, but at
+    most the end of the last complete period. Return None if a variable has the as-of.
+
+    :raises InputError: there is no trace.
+    """
+    if project.variables.get("as_of") is not None:
+        return None
+    query = """
+        select coalesce(max("timestamp") filter (where coalesce(run_kind, 'production') = any(%s)), max("timestamp"))
+        from {}
+        where "timestamp" <= now()
+    """
+    kinds = list(project.variables["scored_run_kinds"])
+    with connect(project) as connection, connection.transaction():
+        composed = sql.SQL(query).format(project.source_table("covenant_traces"))
+        newest: datetime | None = one_row(connection.execute(composed, [kinds]))[0]
+    if newest is None:
+        raise InputError(
+            "No trace with a time up to now is loaded, so there is nothing to score.",
+            "Load traces, or name files or folders with batches of traces.",
+        )
+    period = project.variables.get("scoring_period", "day")
+    as_of = as_of_time.resolve(None, period, min(datetime.now(UTC), newest + PERIODS[period]))
+    if newest >= as_of:
+        say(
+            f"Traces of the present {period} are scored when it is over. To score by the hour: "
+            "--vars '{ciris_scoring_period: hour}'"
+        )
+    return as_of_time.text(as_of)
 
 
 def _program(name: str) -> str:

@@ -5,9 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
-from ciris_scoring.database.connection import one_row
 from ciris_scoring.database.source_schema import DEFAULT_SCHEMA, SAME_NAMES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
@@ -26,25 +24,6 @@ def sample_fleet() -> Fleet:
     """Simulate the sample."""
     end = datetime.fromisoformat(SAMPLE["as_of"])
     return simulate_fleet(SAMPLE["agents"], SAMPLE["days"], SAMPLE["traces_per_day"], SAMPLE["seed"], end)
-
-
-def holds_only_sample(
-    connection: psycopg.Connection,
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] = SAME_NAMES,
-) -> bool:
-    """Return whether the table of traces holds traces of the sample and nothing else."""
-    traces = sample_fleet().traces
-    query = sql.SQL("""
-        select count(*) = count(sample.agent_id_hash)
-        from {} as traces
-        left join unnest(%s::text[], %s::timestamptz[]) as sample (agent_id_hash, traced_at)
-            on traces.agent_id_hash = sample.agent_id_hash and traces."timestamp" = sample.traced_at
-        """).format(sql.Identifier(schema, tables.get("covenant_traces", "covenant_traces")))
-    known = traces[["agent_id_hash", "timestamp"]].drop_duplicates()
-    times = [moment.to_pydatetime() for moment in known["timestamp"]]
-    [only] = one_row(connection.execute(query, [known["agent_id_hash"].tolist(), times]))
-    return bool(only)
 
 
 def load_sample(
