@@ -151,9 +151,9 @@ def fleet_table(
 
 
 def _fleet_text(marts: Marts, document: Document, most: int | None) -> str:
-    scores, raised, window_days = document["agents"], document["alerts"], document["window_days"]
+    scores, window_days = document["agents"], document["window_days"]
     moment = as_of_time.text(document["as_of"])
-    if not scores and not raised:
+    if not scores:
         return f"No agent has a row at {moment}: the fleet table is empty."
     room = columns() or WIDE
     lines = []
@@ -161,25 +161,17 @@ def _fleet_text(marts: Marts, document: Document, most: int | None) -> str:
         news = (line for one in document["news"] for line in wrapped(f"  {printable(one)}", room))
         lines += ["Since the as-of before:", *news, ""]
     lines.append(f"Fleet at {moment}, window of {window_days} days, {plural(len(scores), 'agent')}, most urgent first")
-    if scores:
-        counted = Counter(score["category"] for score in scores)
-        listed = [f"{counted[one.category]} {one.label}" for one in categories(marts)]
-        n_silent = sum(score["silence"] is not None for score in scores)
-        unscored = ((counted[None] - n_silent, "with too few traces"), (n_silent, "silent"))
-        listed += [f"{n} {said}" for n, said in unscored if n]
-        lines += wrapped(f"Category: {', '.join(listed)}", room)
-        for number, one in enumerate((document, *document["permissions"])):
-            said = permission_words(one["permission"], one["verdict_threshold"], window_days)
-            counts = ", ".join(f"{one['verdicts'][name]} {name}" for name in VERDICTS)
-            lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
+    counted = Counter(score["category"] for score in scores)
+    listed = [f"{counted[one.category]} {one.label}" for one in categories(marts)]
+    n_silent = sum(score["silence"] is not None for score in scores)
+    unscored = ((counted[None] - n_silent, "with too few traces"), (n_silent, "silent"))
+    listed += [f"{n} {said}" for n, said in unscored if n]
+    lines += wrapped(f"Category: {', '.join(listed)}", room)
+    for number, one in enumerate((document, *document["permissions"])):
+        said = permission_words(one["permission"], one["verdict_threshold"], window_days)
+        counts = ", ".join(f"{one['verdicts'][name]} {name}" for name in VERDICTS)
+        lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
     lines += ["", *_agents(scores, most, room)]
-    scored = {score["agent_id_hash"] for score in scores}
-    without_row = [alert for alert in raised if alert["agent_id_hash"] not in scored]
-    for alert in without_row[:MAX_ROWS]:
-        said = printable(alert["message"])
-        lines.append(f"{alert['kind']}: {shown_label(alert)}, without a score in this window. {said}")
-    if len(without_row) > MAX_ROWS:
-        lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
     return "\n".join(lines)
 
 
@@ -187,8 +179,6 @@ def _agents(scores: list[Document], most: int | None, room: int) -> list[str]:
     """Return the lines of the table: agent, capacity score, category, verdict, and why."""
     bearers = Counter(map(_outlined, scores))
     shown = scores[:most]
-    if not shown:
-        return ["No agent has a trace in this window."]
     rows = [
         (
             shown_label(score, is_alone=bearers[_outlined(score)] == 1),

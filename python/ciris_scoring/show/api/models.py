@@ -396,7 +396,6 @@ ProblemDocument = create_model(
             allowed=list[str | int],
             as_ofs=many(Moment),
             agents=many(model("MeantAgent", "An agent that may be meant.", agent_id_hash=str, agent_name=str | None)),
-            agents_not_shown=int,
         ),
     ),
     __doc__="Description of an error (RFC 9457).",

@@ -76,8 +76,6 @@ def not_there(missing: NotThere) -> Problem:
         members["agents"] = [
             {"agent_id_hash": one.agent_id_hash, "agent_name": one.agent_name} for one in missing.agents[:MOST_NAMED]
         ]
-    if missing.kind == "ambiguous-agent":
-        members["agents_not_shown"] = max(0, len(missing.agents) - MOST_NAMED)
     if missing.as_ofs:
         members["as_ofs"] = sorted(missing.as_ofs[:MOST_NEAR])
     return Problem(missing.kind, detail, **members)
