@@ -130,23 +130,10 @@ def system_postgres() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["embedded", "system"])
-def every_postgres(request: pytest.FixtureRequest) -> Server:
-    """Run the test twice: on the embedded PostgreSQL 18 and on the system's PostgreSQL."""
-    return request.getfixturevalue(f"{request.param}_postgres")
-
-
 @pytest.fixture
 def database(embedded_postgres: Server, tmp_path: Path) -> Iterator[Database]:
     """A new database on the embedded server."""
     with fresh_database(embedded_postgres, tmp_path) as database:
-        yield database
-
-
-@pytest.fixture
-def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]:
-    """Run the test twice, with a new database on the embedded server and with one on the system's server."""
-    with fresh_database(every_postgres, tmp_path) as database:
         yield database
 
 

@@ -67,7 +67,7 @@ include (event_type, agent_id_hash, cost_usd)
 _UNFOLD = """
 insert into cirislens.trace_events (
     trace_id, thought_id, event_type, ts, agent_name, agent_id_hash, trace_level, payload, signature, signing_key_id,
-    signature_verified, schema_version, audit_sequence_number, audit_entry_hash, shard_key, deployment_type, run_kind
+    signature_verified, schema_version, audit_sequence_number, audit_entry_hash, shard_key, run_kind
 )
 select
     traces.trace_id,
@@ -84,7 +84,7 @@ select
     '3.0.0',
     case when event.type = 'ACTION_RESULT' then traces.audit_sequence_number end,
     case when event.type = 'ACTION_RESULT' then traces.audit_entry_hash end,
-    hashtext(traces.agent_id_hash) & 63, traces.deployment_type, traces.run_kind
+    hashtext(traces.agent_id_hash) & 63, traces.run_kind
 from {rows} as traces
 cross join lateral (
     values
@@ -124,13 +124,7 @@ cross join lateral (
             when traces.thought_start is not null then jsonb_build_object('selected_action', traces.selected_action)
         end
     ),
-    (
-        'LLM_CALL', 1.5,
-        jsonb_build_object(
-            'model', coalesce(traces.model, 'simulated'), 'deployment_profile', traces.deployment_profile,
-            'trace_format_version', traces.trace_format_version
-        )
-    ),
+    ('LLM_CALL', 1.5, '{"model": "simulated"}'),
     (
         'CONSCIENCE_RESULT', 1,
         case

@@ -108,34 +108,17 @@ def components(rng: random.Random, row: Row) -> Row:
     }
 
 
-MODELS = ["mock-model", "MoCk", "m\u03bfck", "moc", " mock ", None]
-MODELS_USED = ["llama (mock)", ["real", "MOCK"], ["real"], [], [[{"name": "aMocka"}]], "moc\u212a", 7, {"mock": 1}]
-DEPLOYMENT_TYPES = ["production", "Mock", " qa ", "BATTERY", "test", "development\u00a0", "staging", "mocks", "", None]
-RUN_KINDS = ["production", " Production ", "", None, "mock", "MOCK", "test", "qa", "mock2"]
-PROFILES = [
-    {"run_kind": "battery", "trace_format_version": "2.8.0"},
-    {"run_kind": ["production", "Mock"], "deployment_type": "qa"},
-    {"run_kind": "production", "deployment_type": "qa", "trace_format_version": "2.10.0"},
-    {"deployment_type": ["general", "QA"], "trace_format_version": "2.7.9"},
-    {"run_kind": 7},
-    {"run_kind": None, "deployment_type": "production"},
-    None,
-]
-VERSIONS = ["2.8.0", "2.7", "next", None]
+RUN_KINDS = ["production", " Production ", "", "mock", "MOCK", "test", "qa", "mock2"]
 
 
 def mark(rng: random.Random, agent: str, traces: list[Row]) -> None:
-    """Mark the first third of an agent's traces as mock, and a tenth of all traces in every place and spelling."""
-    values: dict[str, list[Any]] = {"run_kind": RUN_KINDS, "deployment_type": DEPLOYMENT_TYPES, "model": MODELS}
-    values |= {"deployment_profile": PROFILES, "trace_format_version": VERSIONS}
+    """Mark the first third of an agent's traces as mock, and a tenth of all traces by any run kind.
+
+    Other marks are in tests/cases/cleaning.py, test_run_kinds.py and test_malformed_rows.py.
+    """
     begin = [row for row in traces if row["agent_id_hash"] == agent]
     for row in traces:
-        row |= dict.fromkeys(values)
-        place = rng.choice([*values, "models_used"]) if rng.random() < 0.1 else None
-        if place in values:
-            row[place] = rng.choice(values[place])
-        elif place and isinstance(row["action_result"], dict):
-            row["action_result"] = row["action_result"] | {place: rng.choice(MODELS_USED)}
+        row["run_kind"] = rng.choice(RUN_KINDS) if rng.random() < 0.1 else None
     for row in begin[: len(begin) // 3]:
         row["run_kind"] = "mock"
 

@@ -206,9 +206,7 @@ class AnyTimeLoader(TimestamptzLoader):
         return datetime(9999, 12, 31, tzinfo=UTC) if text.index(b"-") > 4 else super().load(data)
 
 
-def read_sources(
-    connection: psycopg.Connection, source_schema: str = "cirislens"
-) -> tuple[list[dict], list[dict], list[dict]]:
+def read_sources(connection: psycopg.Connection) -> tuple[list[dict], list[dict], list[dict]]:
     """Return traces, deferrals and keys in the format of the reference implementation."""
     connection.adapters.register_loader("timestamptz", AnyTimeLoader)
 
@@ -219,7 +217,7 @@ def read_sources(
     set_json_loads(load_json, connection)
     with connection.cursor(row_factory=dict_row) as cursor:
         traces, deferrals, keys = (
-            cursor.execute(sql.SQL("select * from {}").format(sql.Identifier(source_schema, table))).fetchall()
+            cursor.execute(sql.SQL("select * from {}").format(sql.Identifier("cirislens", table))).fetchall()
             for table in SOURCES
         )
     return traces, deferrals, keys
@@ -382,18 +380,10 @@ def score_rows(connection: psycopg.Connection) -> dict[tuple, dict[str, Any]]:
     return {key: {name: row[name] for name in row.keys() - RUN_TIMES} for key, row in found.items()}
 
 
-def wrong_counts(
-    connection: psycopg.Connection, schema: str, run_as_of: datetime, source_schema: str = "cirislens"
-) -> list[str]:
-    """Return the counts of fct_data_quality that differ from the reference implementation."""
-    fleet = Fleet(*read_sources(connection, source_schema), run_as_of, None, timedelta(days=1))
-    return _wrong_counts(connection, fleet.data_quality(), relations(schema))
-
-
-def _wrong_counts(connection: psycopg.Connection, expected: Mapping[tuple, int], marts: Relations = MARTS) -> list[str]:
+def _wrong_counts(connection: psycopg.Connection, expected: Mapping[tuple, int]) -> list[str]:
     found: Counter = Counter()
     query = "select * from {fct_data_quality} where issue not like 'ingestion%' and issue not like '%traces\\_%'"
-    for row in _query(connection, query, marts=marts):
+    for row in _query(connection, query):
         found[row["agent_id_hash"], row["period_start"], row["issue"]] += row["n"]
     return [
         f"data quality {key}: {expected.get(key)} expected, {found.get(key)} found"
@@ -402,9 +392,9 @@ def _wrong_counts(connection: psycopg.Connection, expected: Mapping[tuple, int],
     ]
 
 
-def _query(connection: psycopg.Connection, query: str, values: Any = None, marts: Relations = MARTS) -> list[dict]:
+def _query(connection: psycopg.Connection, query: str, values: Any = None) -> list[dict]:
     with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(sql.SQL(query).format(**marts), values).fetchall()
+        return cursor.execute(sql.SQL(query).format(**MARTS), values).fetchall()
 
 
 def _unequal(expected: Mapping[str, Any], found: Mapping[str, Any], tolerance: float = TOLERANCE) -> list[str]:

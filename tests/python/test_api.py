@@ -458,15 +458,8 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client):
         assert headers["x-frame-options"] == "DENY"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "server" not in headers
-    for host in (
-        "evil.example",
-        "evil.example:80",
-        "localhost.evil.example",
-        "[::2]",
-        "",
-        "[::1]evil.example",
-        "localhost:evil.example",
-    ):
+    evil = ("evil.example", "evil.example:80", "localhost.evil.example", "localhost:evil.example", "[::1]evil.example")
+    for host in (*evil, "[::2]", ""):
         problem(client.get("/healthz", headers={"Host": host}), 421, "host-not-served")
     for host in ("localhost:8000", "127.0.0.1", "127.8.9.1:8000", "[::1]:8000", "LOCALHOST", "[::1]"):
         assert client.get("/healthz", headers={"Host": host}).status_code == 200
@@ -514,7 +507,7 @@ def test_docs_page_describes_every_endpoint_and_field(client):
         assert all(one["name"] in shown for one in methods["get"].get("parameters", ()))
     for schema in document["components"]["schemas"].values():
         for name, field in schema.get("properties", {}).items():
-            assert name in shown and field.get("description", "").replace("`", "") in shown
+            assert name in shown and ("$ref" in field or field["description"].replace("`", "") in shown)
     links = set(re.findall(r'href="#(s-\w+)"', page.text))
     assert links and links <= set(re.findall(r'id="(s-\w+)"', page.text))
 

@@ -253,7 +253,6 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(build_with,
 STORED = {"table": "{{ config(materialized='table') }}\n", "incremental": "{{ config(materialized='incremental') }}\n"}
 READS = "select count(*) as n from {{ ref('lowest_scores') }}"
 """lowest_scores is a view on the marts."""
-FOLLOWS = "-- depends_on: {{ ref('ciris_scoring', 'fct_scoring_runs') }}\n"
 
 
 @pytest.mark.parametrize("kind", [*STORED, "snapshot"])

@@ -1,13 +1,11 @@
-"""Tests that macros do not repeat settings of Python, and that defaults of parameters are equal in both."""
+"""Test that the defaults of parameters are equal in macros and in Python."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from jinja2 import Environment
 
-from ciris_scoring.database.connection import SETTINGS
 from ciris_scoring.windows.run import Parameters
 from conftest import REPOSITORY
 
@@ -16,12 +14,6 @@ SQL = {
     for folder in ("macros", "models", "tests/singular")
     for path in (REPOSITORY / folder).rglob("*.sql")
 }
-
-
-def test_macros_do_not_repeat_names_of_settings() -> None:
-    """lock_timeout has a value of its own in a run (ciris_lock_wait_seconds)."""
-    written = rf"\b({'|'.join(sorted(SETTINGS.keys() - {'lock_timeout'}))})\b"
-    assert {path: found[0] for path, text in SQL.items() if (found := re.search(written, text))} == {}
 
 
 def definitions() -> dict[str, dict[str, Any]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ciris_scoring.database.terminal import aligned, fitted
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -139,8 +138,3 @@ def test_every_link_has_a_target(document):
         goal = (document.parent / name).resolve() if name else document
         assert goal.exists(), target
         assert not anchor or anchor in anchors(goal), target
-
-
-def test_the_newest_entry_of_the_changelog_is_the_version():
-    newest = re.findall(r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
-    assert newest == yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["version"]

@@ -105,8 +105,7 @@ def reasons(summary: Summary) -> list[str]:
 # --- loaded traces and deferrals -------------------------------------------------------------------------------------
 
 
-def test_traces_of_every_generation_of_agents_are_verified_and_loaded(every_database, tmp_path):
-    database = every_database
+def test_traces_of_every_generation_of_agents_are_verified_and_loaded(database, tmp_path):
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     sent = [agent.trace() for agent in agents for _ in range(2)]
     write(tmp_path / "in", "batch.json", batch(sent, deferral(agents[0]), {"event_type": "startup"}))

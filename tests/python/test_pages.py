@@ -143,9 +143,6 @@ def test_names_of_agents_are_escaped(marts):
     found = elements(page)
     assert [name for name, _ in found] == [name for name, _ in plain]
     assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
-    identifiers = [attributes["id"] for _, attributes in found if "id" in attributes]
-    assert len(set(identifiers)) == len(identifiers)
-    assert {of["href"] for name, of in found if name in ("a", "use")} <= {f"#{one}" for one in identifiers}
     seen = {re.sub(r"[\x00-\x1f\u202e\u2066]", "\N{REPLACEMENT CHARACTER}", name) for name in HOSTILE}
     names = {text_of(name) for name in re.findall(r"<bdi[^>]*>(.*?)</bdi>", page, re.DOTALL)}
     assert {fitted(name, 40) for name in seen} <= names

@@ -461,14 +461,6 @@ def fleet_of(page: str, at: At) -> Iterator[Shown]:
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", counts[verdict])
     for category in ("high_fragility", "moderate", "healthy", "high_capacity"):
         yield Shown("fct_fleet_capacity", at.key, f"n_{category}", counts[category])
-    said = [name.capitalize() for name in VERDICTS]
-    fallen = [row[5].startswith("−") and float(row[5][1:]) >= 0.3 for row in rows]
-    criticals = [row.partition("<tr")[0].count('"sev critical"') for row in page.split("<tr data-verdict=")[1:]]
-    order = [
-        (not row[2].startswith("High Fragility"), -critical, not fell, said.index(row[4].split()[0]))
-        for fell, critical, row in zip(fallen, criticals, rows, strict=True)
-    ]
-    assert order == sorted(order), "the agents that need attention come first"
 
 
 def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:

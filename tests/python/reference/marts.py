@@ -28,6 +28,7 @@ KEYS = {
     "fct_score_comparisons": (*SCORE_KEY, "compared_with"),
     "fct_score_changes": (*SCORE_KEY, "compared_with", "loss_component"),
     "fct_score_certainty": SCORE_KEY,
+    "dim_agents": ("agent_id_hash",),
 }
 """Key columns of each mart that is compared. The rows of fct_capacity_scores also have the columns of
 fct_score_certainty and fct_verdicts; the rows of fct_score_certainty have only the inputs of alerts."""
@@ -110,6 +111,14 @@ class Reference:
                     for component in COMPONENTS:
                         rows["fct_factor_components"][*key, component] = {"component_value": row[component]}
                 self._of_fleet(rows, end, window)
+        for name, agent in agents:
+            names = [used for _, used in agent.names]
+            rows["dim_agents"][name,] = {
+                "agent_name": names[-1] if names else None,
+                "former_names": sorted(set(names[:-1]) - set(names[-1:]), key=str.encode),
+                "first_traced_at": agent.times[0],
+                "last_traced_at": agent.times[-1],
+            }
         for hour, means in self.fleet.hourly_means.items():
             rows["fct_fleet_coherence_hourly"][hour,] = {
                 "n_agents": len(means),
