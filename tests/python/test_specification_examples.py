@@ -7,51 +7,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
 from conftest import REPOSITORY
+from serving import read
 
 AS_OF = "2026-06-15 00:00:00+00"
 Values = Mapping[Any, float | None]
+ROWS = {
+    "Identity drift": ("SQL Example: Identity Drift Detection", "d_identity", "d_identity"),
+    "K_contradiction": ("SQL Example: Contradiction Detection", "k_contradiction", "k_contradiction"),
+    "I_chain": ("SQL Example: Hash Chain Integrity", "i_chain", "i_chain"),
+    "Drift of plausibility": (
+        "SQL Example: Score Drift Detection", "csdma_drift_zscore", "delta_csdma_plausibility_score"),
+    "Drift of coherence": ("SQL Example: Score Drift Detection", "coherence_drift_zscore", "delta_coherence_level"),
+    "MTTR, hours (no row: 0)": ("SQL Example: Fragility MTTR", "mttr_hours", "mttr_hours"),
+    "ECE": ("SQL Example: Expected Calibration Error", "ece", "ece"),
+    "S": ("SQL Example: Coherence Decay Model", "s_coherence", "s_score"),
+    "Composite": ("Complete SQL", "ciris_capacity", "capacity_score"),
+}  # fmt: skip
+"""Example, its column and the column of fct_capacity_scores, by the first cell of the row in the table. An agent is
+found by its name at the as-of, or by its hash if the example has it. The row "Time" has no number that could differ."""
 
 
-def example(heading: str, *, by_hash: bool = False) -> str:
-    """Return the example SQL below a heading, at the as-of.
-
-    :param by_hash: whether to group by agent_id_hash instead of agent_name.
-    """
+def example(heading: str) -> str:
+    """Return the example SQL below a heading, at the as-of."""
     text = (REPOSITORY / "docs/ciris_scoring_specification.md").read_text(encoding="utf-8")
     [block] = re.findall(rf"^### {heading}\n\n```sql\n(.*?);\n```", text, re.DOTALL | re.MULTILINE)
-    query = block.replace("NOW()", f"timestamptz '{AS_OF}'").replace("%", "%%")
-    return query.replace("agent_name", "agent_id_hash") if by_hash else query
-
-
-class Sample:
-    """The scored sample at the as-of, in the window of 7 days."""
-
-    def __init__(self, connection: psycopg.Connection) -> None:
-        self.connection = connection
-        self.scores = {
-            row["agent_id_hash"]: row
-            for row in self.rows(f"select * from fct_capacity_scores where as_of = '{AS_OF}' and window_days = 7")
-        }
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        with self.connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(query).fetchall()
-
-    def of_example(self, heading: str, column: str, key: str = "agent_name") -> dict[Any, float | None]:
-        """Return a column of an example by agent. An agent is found by its name at the as-of."""
-        by_key = {row[key]: row[column.lower()] for row in self.rows(example(heading))}
-        return {agent: by_key.get(row[key]) for agent, row in self.scores.items()}
-
-    def of_marts(self, column: str) -> dict[Any, float | None]:
-        return {agent: row[column] for agent, row in self.scores.items()}
+    return block.replace("NOW()", f"timestamptz '{AS_OF}'").replace("%", "%%")
 
 
 def figures(one: Values, other: Values) -> tuple[float, float, int]:
@@ -62,66 +49,35 @@ def figures(one: Values, other: Values) -> tuple[float, float, int]:
     return max(found), fmean(found), len(found)
 
 
-def hourly(sample: Sample) -> tuple[float, float, int]:
-    example_hours = {
-        row["time_bucket"]: row["fleet_coherence"]
-        for row in sample.rows(example("SQL Example: Cross-Agent Coherence Validation"))
-    }
-    marts = sample.rows("select hour_start, fleet_coherence from fct_fleet_coherence_hourly")
-    return figures(example_hours, {row["hour_start"]: row["fleet_coherence"] for row in marts})
-
-
-def grouping(sample: Sample) -> tuple[float, float, int]:
-    by_name = sample.of_example("Complete SQL", "CIRIS_capacity")
-    by_hash = {
-        row["agent_id_hash"]: row["ciris_capacity"] for row in sample.rows(example("Complete SQL", by_hash=True))
-    }
-    return figures(by_name, by_hash)
-
-
-def zero_without_a_row(values: Values) -> Values:
-    return {agent: 0.0 if value is None else value for agent, value in values.items()}
-
-
-def of(
-    heading: str, column: str, mart: str, key: str = "agent_name", change: Callable[[Values], Values] = lambda one: one
-) -> Callable[[Sample], tuple[float, float, int]]:
-    """Return a function that compares a column of an example with a column of fct_capacity_scores."""
-    return lambda sample: figures(change(sample.of_example(heading, column, key)), sample.of_marts(mart))
-
-
-ROWS: Mapping[str, Callable[[Sample], tuple[float, float, int]]] = {
-    "Identity drift": of("SQL Example: Identity Drift Detection", "D_identity", "d_identity", "agent_id_hash"),
-    "K_contradiction": of("SQL Example: Contradiction Detection", "K_contradiction", "k_contradiction"),
-    "I_chain": of("SQL Example: Hash Chain Integrity", "I_chain", "i_chain"),
-    "Drift of plausibility": of(
-        "SQL Example: Score Drift Detection", "csdma_drift_zscore", "delta_csdma_plausibility_score"
-    ),
-    "Drift of coherence": of("SQL Example: Score Drift Detection", "coherence_drift_zscore", "delta_coherence_level"),
-    "MTTR, hours (no row: 0)": of("SQL Example: Fragility MTTR", "mttr_hours", "mttr_hours", change=zero_without_a_row),
-    "ECE": of("SQL Example: Expected Calibration Error", "ECE", "ece"),
-    "S": of("SQL Example: Coherence Decay Model", "S_coherence", "s_score"),
-    "Grouping by name": grouping,
-    "Fleet coherence by hour": hourly,
-    "Composite": of("Complete SQL", "CIRIS_capacity", "capacity_score"),
-}
-"""Comparison of each row of the table, by its first cell. The row "Time" has no number that could differ."""
-
-
-def stated() -> dict[str, tuple[str, str]]:
-    """Return the last two cells of each row of the table in docs/scoring.md §11, by its first cell."""
-    section = (REPOSITORY / "docs/scoring.md").read_text(encoding="utf-8").partition("## 11. ")[2]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
-    return {row[0]: (row[-2], row[-1]) for row in rows}
+def found_figures(marts: psycopg.Connection) -> dict[str, tuple[float, float, int]]:
+    """Return the figures of each row of the table."""
+    query = f"select * from fct_capacity_scores where as_of = '{AS_OF}' and window_days = 7"
+    scores = {row["agent_id_hash"]: row for row in read(marts, query)}
+    found = {}
+    for name, (heading, column, of_mart) in ROWS.items():
+        key = "agent_id_hash" if name == "Identity drift" else "agent_name"
+        values = {row[key]: row[column] for row in read(marts, example(heading))}
+        nothing = 0.0 if "no row: 0" in name else None
+        of_example = {agent: values.get(row[key], nothing) for agent, row in scores.items()}
+        found[name] = figures(of_example, {agent: row[of_mart] for agent, row in scores.items()})
+        if name == "Composite":
+            by_hash = read(marts, example(heading).replace("agent_name", "agent_id_hash"))
+            found["Grouping by name"] = figures(of_example, {row["agent_id_hash"]: row[column] for row in by_hash})
+    buckets = read(marts, example("SQL Example: Cross-Agent Coherence Validation"))
+    hours = read(marts, "select hour_start, fleet_coherence from fct_fleet_coherence_hourly")
+    found["Fleet coherence by hour"] = figures(
+        {row["time_bucket"]: row["fleet_coherence"] for row in buckets},
+        {row["hour_start"]: row["fleet_coherence"] for row in hours},
+    )
+    return found
 
 
 def test_differences_from_the_examples_are_as_stated(marts: psycopg.Connection) -> None:
     marts.execute("set timezone = 'UTC'")
-    sample, expected = Sample(marts), stated()
-    assert expected.keys() - ROWS.keys() == {"Time"}
-    found = {}
-    for name, compare in ROWS.items():
-        greatest, mean, n = compare(sample)
-        unit = "hours" if "hour" in name and "MTTR" not in name else "agents"
-        found[name] = (f"{greatest:.6f}{'' if n == len(sample.scores) else f' ({n} {unit})'}", f"{mean:.6f}")
-    assert found == {name: cells for name, cells in expected.items() if name != "Time"}
+    section = (REPOSITORY / "docs/scoring.md").read_text(encoding="utf-8").partition("## 11. ")[2]
+    table = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    found = {"Time": ("0", "0")}
+    for name, (greatest, mean, n) in found_figures(marts).items():
+        unit = "hours" if name == "Fleet coherence by hour" else "agents"
+        found[name] = (f"{greatest:.6f}{'' if n == 14 else f' ({n} {unit})'}", f"{mean:.6f}")
+    assert found == {row[0]: (row[-2], row[-1]) for row in table}
