@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from click.testing import CliRunner, Result
 
@@ -35,8 +35,11 @@ def command(database: Database, *arguments: object, given: bytes | None = None) 
     return invoke(*arguments, *at(database), given=given)
 
 
-def succeeded(result: Result) -> Result:
-    """Return the result of a command. Fail if the exit code of the command is not 0."""
+R = TypeVar("R")
+
+
+def succeeded(result: R) -> R:
+    """Return the result of a command of ciris-scoring or dbt. Fail if the exit code of the command is not 0."""
     assert result.exit_code == 0, result.output
     return result
 

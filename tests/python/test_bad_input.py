@@ -134,9 +134,8 @@ PARSED: dict[str, Any] = {}
 class Dbt:
     """Result of a plain dbt command, with its errors and warnings."""
 
-    succeeded: bool
-    """Whether the exit code is 0."""
-    said: str
+    exit_code: int
+    output: str
     results: Any = None
     """Results of the nodes; None if dbt stopped before the first node."""
 
@@ -144,8 +143,8 @@ class Dbt:
 def refusal(result: Result | Dbt, exit_code: int | None = None) -> str:
     """Return the message of a failed command: the error and the hint of `ciris-scoring`, or the output of dbt."""
     if isinstance(result, Dbt):
-        assert not result.succeeded
-        return result.said
+        assert result.exit_code != 0
+        return result.output
     assert result.exit_code != 0, result.output[-1000:]
     return "\n".join(refused(result, exit_code or result.exit_code))
 
@@ -195,7 +194,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text
-    return Dbt(outcome.success, text, outcome.result)
+    return Dbt(int(not outcome.success), text, outcome.result)
 
 
 # --- runs that are refused before anything is built ------------------------------------------------------------------

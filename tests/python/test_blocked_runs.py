@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 
 from ciris_scoring.lab.embedded import SCHEMA
+from command_line import succeeded
 from conftest import Database
 from pipeline import wait_until
 from test_bad_input import dbt, refusal
@@ -42,7 +43,7 @@ def test_run_gives_up_when_a_session_keeps_a_relation_locked(restored: Database)
     with open_transaction(restored, f"select count(*) from {VIEW}"):
         said = refusal(dbt(restored, "run", "--select", "fct_factor_components", variables=variables))
     assert "canceling statement due to lock timeout" in said
-    assert dbt(restored, "run", "--select", "fct_factor_components", variables=variables).succeeded
+    succeeded(dbt(restored, "run", "--select", "fct_factor_components", variables=variables))
 
 
 def test_run_does_not_wait_for_an_autovacuum(restored: Database) -> None:
@@ -65,8 +66,7 @@ def test_run_does_not_wait_for_an_autovacuum(restored: Database) -> None:
             connection.execute("select pg_reload_conf()")
             wait_until(lambda: connection.execute(at_work).fetchone())
             variables = {"ciris_as_of": NEWEST, "ciris_lock_wait_seconds": 5}
-            outcome = dbt(restored, "run", "--select", "fct_fleet_capacity", variables=variables)
-            assert outcome.succeeded, outcome.said
+            succeeded(dbt(restored, "run", "--select", "fct_fleet_capacity", variables=variables))
         finally:
             connection.execute(naptime.format("reset", ""))
             connection.execute("select pg_reload_conf()")

@@ -173,8 +173,7 @@ def test_role_of_the_target_is_set_as_dbt_sets_it(database, role):
             change_profile(database, role=f'"{name}"')
             succeeded(command(database, "check"))
             succeeded(command(database, "run", "--as-of", "2026-06-14"))
-            plain = dbt(database, "build", variables={"ciris_as_of": "2026-06-15T00:00:00Z"})
-            assert plain.succeeded, plain.said
+            succeeded(dbt(database, "build", variables={"ciris_as_of": "2026-06-15T00:00:00Z"}))
             owners = connection.execute(
                 "select distinct relowner::regrole::text from pg_class where relnamespace::regnamespace::text like %s",
                 ["ciris%"],

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from ciris_scoring.database.source_schema import create_source_tables
+from command_line import succeeded
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, built, dbt, marts, refusal
 
@@ -48,8 +49,7 @@ def test_option_that_builds_other_rows_is_refused(small_fleet):
 @pytest.mark.parametrize("options", [["daily"], ["publish", "--store-failures"]], ids=" ".join)
 def test_selector_builds_the_same_rows(small_fleet, options):
     rows = marts(small_fleet, without=RUN_TIMES)
-    outcome = dbt(small_fleet, "build", "--selector", *options, variables=AS_OF)
-    assert outcome.succeeded, outcome.said
+    succeeded(dbt(small_fleet, "build", "--selector", *options, variables=AS_OF))
     assert marts(small_fleet, without=RUN_TIMES) == rows
     log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
     assert small_fleet.execute(log) == [("published",)]

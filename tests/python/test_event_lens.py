@@ -19,7 +19,7 @@ from ciris_scoring.audit.load import load
 from ciris_scoring.database.project import load_project
 from ciris_scoring.database.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import command
+from command_line import command, succeeded
 from conftest import DATA, REPOSITORY, Database
 from event_lens import AS_EVENTS, create_engine_tables, insert_events, write_as_events
 from pipeline import create_loose_sources, score
@@ -173,8 +173,7 @@ def test_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
     refused = real_engine.store(database, tmp_path, [*sorted(REAL.glob("*/batches.jsonl.gz")), made], keys)
     assert len(refused) == 1 and "wbd_deferral" in refused[0]
     selected = ("--select", "+stg_cirislens__event_traces", "--indirect-selection", "cautious")
-    outcome = dbt(database, "build", *selected, variables={"ciris_as_of": NEWEST})
-    assert outcome.succeeded, outcome.said
+    succeeded(dbt(database, "build", *selected, variables={"ciris_as_of": NEWEST}))
     with database.connect() as connection:
         put_together = columns_of(connection, PUT_TOGETHER)
         columns, indexes = structure(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
+from command_line import succeeded
 from conftest import Database
 from pipeline import RUN_TIMES
 from test_bad_input import dbt, marts, refusal, restore, run, saved
@@ -127,7 +128,7 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected):
     assert "has lost rows of this run" in refusal(dbt(database, "build", "--select", "int_runs"))
     assert published(marts(database)) == before
     # A model that is built again makes those that read it out of date.
-    assert dbt(database, "run", "--select", "int_trace_checks").succeeded
+    succeeded(dbt(database, "run", "--select", "int_trace_checks"))
     assert "int_runs reads " in refusal(dbt(database, "build", "--select", "int_runs"))
     for options, said in (
         (("--exclude", "fct_red_flags"), "fct_verdicts reads fct_red_flags, which the run of "),

@@ -374,7 +374,7 @@ class Healing(RuleBasedStateMachine):
         # command. It fails if these results are empty, for example after a retry that had nothing to do.
         if outcome.results is not None:
             self.has_built = bool(outcome.results)
-        return outcome.succeeded, outcome.said
+        return outcome.exit_code == 0, outcome.output
 
     def killed(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
         """Execute a command in another process, and kill the process when it waits for the lock."""

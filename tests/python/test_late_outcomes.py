@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import invoke
+from command_line import invoke, succeeded
 from conftest import REPOSITORY, Database
 from event_lens import create_engine_tables, insert_events
 from pipeline import differences_from_refresh, score
@@ -196,9 +196,7 @@ def test_late_events_are_found_after_two_runs_that_died(database: Database) -> N
     lens.events = []
     as_of = START + 8 * DAY
     for _ in range(2):
-        assert dbt(
-            database, "run", "--select", "int_scoring_run", variables={"ciris_as_of": as_of.isoformat()}
-        ).succeeded
+        succeeded(dbt(database, "run", "--select", "int_scoring_run", variables={"ciris_as_of": as_of.isoformat()}))
     lens.run(as_of)
     expected = [("late_outcome", A, START + DAY, 1), ("late_trace", A, START + DAY, 1)]
     assert lens.rows(LATE) == expected

@@ -6,7 +6,7 @@ import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from command_line import command, refused
+from command_line import command, refused, succeeded
 from conftest import Database
 from test_bad_input import dbt, marts
 
@@ -18,8 +18,7 @@ def staged(database: Database, **variables: str) -> dict[str, str]:
     """Build the staging views, and return the fingerprints of their rows."""
     models = [f"stg_cirislens__{table}" for table in RENAMED]
     variables |= {"ciris_as_of": SAMPLE["as_of"]}
-    outcome = dbt(database, "run", "--select", *models, variables=variables)
-    assert outcome.succeeded, outcome.said
+    succeeded(dbt(database, "run", "--select", *models, variables=variables))
     return marts(database, schemas=[f"{SCHEMA}_staging"])
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from command_line import succeeded
 from conftest import Database
 from pipeline import RUN_TIMES
-from test_bad_input import dbt, marts, run
+from test_bad_input import dbt, marts, refusal, run
 from test_gate import BEFORE, NEWEST, NO_TRIGGER, trigger
 
 SCORED_UNTIL = BEFORE
@@ -51,12 +52,11 @@ def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
     morning, a build of the alerts without an as-of fails on a full disk, and a retry succeeds. Then all models after
     int_scoring_run are built with the new as-of. In the end the marts equal those of a full refresh."""
     moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
-    assert at(EVENING, small_fleet, "build", "--exclude", alerts).succeeded
+    succeeded(at(EVENING, small_fleet, "build", "--exclude", alerts))
     before = marts(small_fleet)
-    part = dbt(small_fleet, "build", "--select", alerts, variables={"ciris_as_of": NEWEST})
-    assert not part.succeeded
+    said = refusal(dbt(small_fleet, "build", "--select", alerts, variables={"ciris_as_of": NEWEST}))
     for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
-        assert text in part.said
+        assert text in said
     assert marts(small_fleet) == before
     assert last_log_row(small_fleet)[:2] == (moment, "failed")
 
@@ -64,15 +64,13 @@ def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
         connection.execute(trigger(".fct_capacity_alerts", "raise exception 'the disk is full';"))
         part = at(MORNING, small_fleet, "build", "--select", alerts)
         connection.execute(NO_TRIGGER)
-    assert "the disk is full" in part.said
+    assert "the disk is full" in refusal(part)
     assert last_log_row(small_fleet)[:2] == (moment, "failed")
 
-    retried = at(MORNING, small_fleet, "retry")
-    assert retried.succeeded, retried.said
+    succeeded(at(MORNING, small_fleet, "retry"))
     assert last_log_row(small_fleet) == (moment, "published", moment)
 
-    rest = at(MORNING, small_fleet, "build", "--select", "int_scoring_run+")
-    assert rest.succeeded, rest.said
+    succeeded(at(MORNING, small_fleet, "build", "--select", "int_scoring_run+"))
     assert last_log_row(small_fleet)[0] == MIDNIGHT
     found = marts(small_fleet, without=RUN_TIMES)
     assert run(small_fleet, "--full-refresh", "--allow-rescoring", as_of=NEWEST).exit_code == 0

@@ -40,8 +40,8 @@ def test_run_of_several_processes_publishes_the_same_rows_as_one_build(
 
     def succeeds(command: str, *options: str) -> bool:
         outcome = dbt(small_fleet, command, *options, variables={"ciris_as_of": NEWEST})
-        said.append(outcome.said)
-        return outcome.succeeded
+        said.append(outcome.output)
+        return outcome.exit_code == 0
 
     said: list[str] = []
     assert not succeeds("run", "--select", "int_windows")

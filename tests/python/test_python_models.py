@@ -13,7 +13,7 @@ from dbt.adapters.postgres import PostgresAdapter
 
 from command_line import PROGRAMS, at, printed
 from conftest import REPOSITORY
-from test_bad_input import NEWEST, built, dbt
+from test_bad_input import NEWEST, built, dbt, refusal
 
 DBT_ALONE = f"""
 import sys
@@ -44,9 +44,8 @@ def test_build_without_the_package_or_with_another_version_changes_nothing(small
     import dbt_postgres_python  # noqa: F401
 
     monkeypatch.setattr(PostgresAdapter, "ciris_scoring_version", lambda _: "0.0.1")
-    refused = dbt(small_fleet, "build", variables={"ciris_as_of": NEWEST})
-    assert not refused.succeeded
-    assert "the Python package in the environment that this dbt runs in is 0.0.1" in refused.said
+    said = refusal(dbt(small_fleet, "build", variables={"ciris_as_of": NEWEST}))
+    assert "the Python package in the environment that this dbt runs in is 0.0.1" in said
     assert {name for _, name, *_ in built(small_fleet)} == {"int_runs", "int_runs_pkey"}
 
 

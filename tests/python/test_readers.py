@@ -13,7 +13,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from command_line import succeeded
 from conftest import Database
 from serving import SCORING, asking, reader
-from test_bad_input import built, dbt, run
+from test_bad_input import built, dbt, refusal, run
 
 NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"
 MARTS = ("fct_scoring_runs", "dim_scoring_windows", "fct_fleet_capacity")
@@ -80,8 +80,7 @@ def test_listed_roles_gain_and_all_other_roles_lose_the_right_to_read(small_flee
         (f"Public,{roles['BI']}", ["PUBLIC", roles["BI"]]),
     ):
         monkeypatch.setenv("CIRIS_MART_READERS", names)
-        outcome = dbt(small_fleet, "run", variables={"ciris_as_of": NEWEST})
-        assert outcome.succeeded, outcome.said
+        succeeded(dbt(small_fleet, "run", variables={"ciris_as_of": NEWEST}))
         assert readers(small_fleet) == {frozenset(expected)}
 
 
@@ -96,9 +95,8 @@ def test_unknown_role_stops_a_run_before_it_builds(small_fleet, roles, monkeypat
     given = {**roles, "upper": roles["bi-team"].upper()}
     monkeypatch.setenv("CIRIS_MART_READERS", names.format(**given))
     before = built(small_fleet)
-    outcome = dbt(small_fleet, "build", variables={"ciris_as_of": NEWEST})
-    assert not outcome.succeeded
-    assert "CIRIS_MART_READERS" in outcome.said and expected.format(**given) in outcome.said
+    said = refusal(dbt(small_fleet, "build", variables={"ciris_as_of": NEWEST}))
+    assert "CIRIS_MART_READERS" in said and expected.format(**given) in said
     assert built(small_fleet) == before
 
 

@@ -19,7 +19,7 @@ from ciris_scoring.lab.embedded import SCHEMA, Server
 from command_line import PROGRAMS, Command, at, invoke, refused
 from conftest import Database
 from pipeline import RUN_TIMES, wait_until
-from test_bad_input import dbt, fleet_database, marts, run
+from test_bad_input import dbt, fleet_database, marts, refusal, run
 from test_gate import BEFORE, NEWEST, published
 
 SCORED_UNTIL = BEFORE
@@ -120,6 +120,5 @@ def refuses_to_write(database: Database) -> None:
         assert "is a standby, which can only be read." in error
         assert hint.startswith("Hint: Connect to the primary: correct host and port of the target in ")
     assert "is a standby" in invoke("check", *at(database)).stdout
-    plain = dbt(database, "build", variables={"ciris_as_of": "2026-06-15"})
-    assert not plain.succeeded
-    assert "is a standby, which can only be read. Connect to the primary" in plain.said
+    plain = refusal(dbt(database, "build", variables={"ciris_as_of": "2026-06-15"}))
+    assert "is a standby, which can only be read. Connect to the primary" in plain

@@ -31,7 +31,7 @@ from ciris_scoring.show.pages.other import runs_page
 from command_line import succeeded
 from conftest import Database
 from pipeline import MARTS, score
-from test_bad_input import dbt
+from test_bad_input import dbt, refusal
 from test_gate import NO_TRIGGER, trigger
 
 AS_OF = SCORED_UNTIL = SAMPLE["as_of"]
@@ -86,7 +86,7 @@ def test_run_refused_by_another_run_says_so(small_fleet):
 def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     variables = {"ciris_as_of": AS_OF}
     began = marts.execute("select now()").fetchone()["now"]
-    assert dbt(small_fleet, "build", variables=variables).succeeded
+    succeeded(dbt(small_fleet, "build", variables=variables))
     run = newest(marts)
     assert (run["command"], run["outcome"]) == ("dbt", "published")
     assert run["message"] is None
@@ -98,36 +98,35 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
 
     part = dbt(small_fleet, "build", "--select", "fct_fleet_capacity", variables=variables)
     run = newest(marts)
-    assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
+    assert (part.exit_code, run["outcome"], run["n_scores"]) == (0, "built", None)
     assert "class=state" not in shown(fleet_page, small_fleet)
 
     # A part that publishes counts the rows that it publishes, also if an earlier invocation has staged them.
-    assert dbt(
-        small_fleet, "build", "--select", "fct_capacity_scores+", "--exclude", "int_runs+", variables=variables
-    ).succeeded
-    assert dbt(small_fleet, "build", "--select", "int_runs+", variables=variables).succeeded
+    succeeded(
+        dbt(small_fleet, "build", "--select", "fct_capacity_scores+", "--exclude", "int_runs+", variables=variables)
+    )
+    succeeded(dbt(small_fleet, "build", "--select", "int_runs+", variables=variables))
     staged, published = runs(marts)[-2:]
     assert (staged["outcome"], staged["n_scores"]) == ("built", None)
     assert (published["outcome"], published["n_scores"]) == ("published", runs(marts)[-4]["n_scores"])
 
     # A model refuses the parameters. Its transaction is rolled back, but its entry in the run log must remain.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
-    assert not dbt(small_fleet, "build", variables=others).succeeded
+    refusal(dbt(small_fleet, "build", variables=others))
     run = newest(marts)
     assert (run["command"], run["outcome"], run["n_scores"]) == ("dbt", "refused", None)
     assert "parameter_set_id" in run["message"] and "\n" not in run["message"]
     assert "A run was refused" in shown(fleet_page, small_fleet)
 
     marts.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
-    assert not dbt(small_fleet, "build", variables=variables).succeeded
+    refusal(dbt(small_fleet, "build", variables=variables))
     run = newest(marts)
     assert run["outcome"] == "failed"
     assert run["message"].startswith("int_runs: ") and "the disk is full" in run["message"]
     assert "The last run failed." in shown(fleet_page, small_fleet)
     marts.execute(NO_TRIGGER)
     n_runs = len(runs(marts))
-    retried = dbt(small_fleet, "retry")
-    assert retried.succeeded, retried.said
+    succeeded(dbt(small_fleet, "retry"))
     assert newest(marts)["outcome"] == "published" and len(runs(marts)) == n_runs + 1
 
 

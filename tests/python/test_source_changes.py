@@ -32,7 +32,7 @@ def corrected_clock(connection: psycopg.Connection) -> None:
 def test_unfinished_run_is_finished_after_a_correction_of_the_clock(restored):
     with restored.connect() as connection:
         corrected_clock(connection)
-        assert dbt(restored, "run", "--select", "int_scoring_run", variables={"ciris_as_of": NEWEST}).succeeded
+        succeeded(dbt(restored, "run", "--select", "int_scoring_run", variables={"ciris_as_of": NEWEST}))
         corrected_clock(connection)
         assert run(restored).exit_code == 0
     older = refusal(run(restored, as_of=PUBLISHED))
@@ -64,10 +64,8 @@ def test_vanished_traces_stop_the_run_or_are_a_warning(restored):
     lose = f"delete from {TRACES} where {window} and abs(hashtext(trace_id)) %% 10 = any(%s)"
     restored.execute(lose, [[0]])
     [[n_after]] = restored.execute(f"select count(*) from {TRACES} where {window}")
-    warned = dbt(restored, "build", variables={"ciris_as_of": PUBLISHED})
-    assert warned.succeeded and f"Got {n_before - n_after} results, configured to warn if > 0" in warned.said, (
-        warned.said
-    )
+    warned = succeeded(dbt(restored, "build", variables={"ciris_as_of": PUBLISHED})).output
+    assert f"Got {n_before - n_after} results, configured to warn if > 0" in warned, warned
 
     rows = marts(restored)
     restored.execute(lose, [[1, 2, 3, 4]])

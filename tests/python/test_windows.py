@@ -59,6 +59,5 @@ def test_order_of_rows_on_disk_does_not_change_results(database: Database) -> No
             )
         # The only earlier run was a first run, so all as-ofs are computed again.
         models, variables = "int_windows+,+fct_score_certainty", {"ciris_as_of": AS_OF.isoformat()}
-        done = dbt(database, "run", "--select", models, variables=variables)
-        assert done.succeeded, done.said
+        succeeded(dbt(database, "run", "--select", models, variables=variables))
         assert computed(connection, "fct_score_certainty__next") == before
