@@ -75,30 +75,17 @@ def test_message_has_the_wrong_value_of_an_option(
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
-LONG_PATH = "/abcd" * 1_000
-PATHS = {
-    "a\0b": "NUL character",
-    f"/tmp/{'y' * 300}": "305 characters",
-    LONG_PATH: "5,000 characters",
-    "{folder}/loop/x": "lead back to themselves",
-}
-"""Paths that the operating system cannot look up, and the texts of the messages."""
 OPTIONS_WITH_PATHS = [
     *(("check", option) for option in ("--profiles-dir", "--project-dir")),
-    *(("run", option) for option in ("--report", "--keys", "--from-batches")),
-    *(("report", "--output"), ("init",), ("load",), ("audit",)),
-    *(("load", "batches.json", "--keys"), ("audit", "batches.json", "--keys")),
-    *(("stop", "--project-dir"), ("serve", "--profiles-dir"), ("explain", "Link", "--project-dir")),
+    *(("run", "--report"), ("report", "--output"), ("init",), ("stop", "--project-dir")),
 ]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=["nul", "long name", "long path", "loop"])
-def test_message_describes_a_path_that_cannot_be_looked_up(tmp_path: Path, path):
-    (tmp_path / "loop").symlink_to("loop")
+@pytest.mark.parametrize("path", [f"/tmp/{'y' * 300}", "/abcd" * 1_000], ids=["long name", "long path"])
+def test_path_that_is_too_long_is_refused(path):
     for arguments in OPTIONS_WITH_PATHS:
-        result = invoke(*arguments, path.replace("{folder}", str(tmp_path)))
-        assert result.exit_code == 2 and PATHS[path] in result.stderr, arguments
-        assert len(result.stderr) < 600
+        result = invoke(*arguments, path)
+        assert result.exit_code == 2 and path[:50] in result.output, arguments
 
 
 # --- output ----------------------------------------------------------------------------------------------------------

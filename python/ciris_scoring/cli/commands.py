@@ -15,7 +15,6 @@ from ciris_scoring.cli.options import (
     FOLDER,
     Number,
     Place,
-    UsablePath,
     database_options,
     extra,
     fleet_options,
@@ -25,10 +24,10 @@ from ciris_scoring.database import as_of as as_of_time
 from ciris_scoring.database.terminal import accept_any_character, coloured, plural, printable, progress
 from ciris_scoring.database.termination import interrupted_by_signals
 from ciris_scoring.errors import INTERRUPTED, CirisError, InputError, one_line
-from ciris_scoring.paths import fault_of_error
 
 # Importing dbt or pandas takes a second, so a module that imports them is imported only in the commands that need it.
 
+UNUSABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -47,8 +46,8 @@ class Commands(click.Group):
         except CirisError as error:
             _end(ctx, error)
         except OSError as error:
-            if fault := fault_of_error(error, str(error.filename)):
-                _end(ctx, InputError(fault))
+            if error.errno in UNUSABLE_PATH:
+                _end(ctx, InputError(f"{error.strerror}: {str(error.filename)[:60]!r}.", "Give another path."))
             if error.filename is not None or error.errno not in NO_ROOM:
                 raise
             message = f"The output cannot be written: {error.strerror}."
@@ -62,14 +61,14 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
     ctx.exit(error.exit_code)
 
 
-PATH = UsablePath(allow_dash=True)
+PATH = click.Path(path_type=Path, allow_dash=True)
 json_flag = click.option(
     "--json", "for_machines", is_flag=True, help="Print a JSON object with full precision instead of text."
 )
 nodes_option = click.option(
     "--from-node",
     "nodes",
-    type=UsablePath(),
+    type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
     help="Copy the new events of a node's own store first, a SQLite file such as ciris_engine.db. The node may be "
@@ -77,7 +76,7 @@ nodes_option = click.option(
 )
 keys_option = click.option(
     "--keys",
-    type=UsablePath(dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE",
     help='File of public keys: JSON {"KEY ID": "BASE64"}, or CSV with key_id and public_key_base64. May be repeated.',
@@ -123,7 +122,7 @@ def main() -> None:
 @click.option(
     "--report",
     "report_file",
-    type=UsablePath(),
+    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the report of `ciris-scoring report` to this file at the end.",
 )

@@ -14,7 +14,6 @@ import click
 
 from ciris_scoring.database import terminal
 from ciris_scoring.errors import InputError, NoProfile
-from ciris_scoring.paths import fault_of_path
 
 if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it import it
     from ciris_scoring.database.project import Project
@@ -22,22 +21,7 @@ if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that nee
 Command = Callable[..., None]
 
 
-class UsablePath(click.Path):
-    """Parameter type of a path. click itself ends with a traceback if a path has a NUL or is too long."""
-
-    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
-        super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
-
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path, or fail if it has a NUL, is too long, or leads through a loop of symbolic links."""
-        if fault := fault_of_path(value):
-            self.fail(fault, param, ctx)
-        return super().convert(value, param, ctx)
-
-
-FOLDER = UsablePath(file_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
 """Command that installs an extra. It gives pip a path, because the package is not on PyPI, where another package may
 have its name."""

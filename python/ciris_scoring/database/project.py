@@ -26,7 +26,6 @@ from ciris_scoring.database.relations import PACKAGE, Relations, relations_as_js
 from ciris_scoring.database.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 from ciris_scoring.database.variables import PREFIX, SCHEMA, SET_BY_US, variable_fault
 from ciris_scoring.errors import InputError, NoProfile, ProfileError, one_line, shown
-from ciris_scoring.paths import fault_of_path
 
 STATE_FOLDER = Path(".ciris")
 """Folder in the project for the embedded PostgreSQL and the profile for its sample."""
@@ -290,12 +289,7 @@ def load_project(
     default = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
     named = profiles_dir or dbt_variable("PROFILES_DIR")
     profiles_dir = Path(named or default)
-    if fault := fault_of_path(profiles_dir / "profiles.yml"):
-        raise ProfileError(
-            f"The profile cannot be looked up: {fault}",
-            "--profiles-dir and the environment variable DBT_PROFILES_DIR name the profile's folder.",
-        )
-    profiles_dir = profiles_dir.resolve()
+    profiles_dir = Path(os.path.realpath(profiles_dir))
     if not (profiles_dir / "profiles.yml").is_file():
         batches = shlex.quote(os.path.relpath(project_dir / BATCHES_FOLDER))
         raise (ProfileError if named else NoProfile)(
