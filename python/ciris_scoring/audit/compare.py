@@ -173,21 +173,15 @@ def _read(
 
 def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     query = """
-        select agent_id_hash, coalesce(bool_or(agent_name = %(agent)s), false) as is_name
-        from incoming
+        select distinct agent_id_hash from incoming
         where
             %(agent)s::text is null
             or agent_id_hash = %(hash)s
             or (%(hash)s::text is null and (starts_with(agent_id_hash, %(agent)s) or agent_name = %(agent)s))
-        group by agent_id_hash
+        order by agent_id_hash
     """
-    values: dict[str, str | None] = {"agent": agent, "hash": None}
-    if agent is not None and agent.startswith(WHOLE_HASH):
-        values["hash"] = agent.removeprefix(WHOLE_HASH)
-    is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
-    # If the text of --agent is the whole hash of an agent, agents whose longer hash begins with it are ignored. Agents
-    # whose name is the text are kept, because an agent may have chosen the hash of another agent as its name.
-    agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
+    whole = agent.removeprefix(WHOLE_HASH) if agent is not None and agent.startswith(WHOLE_HASH) else None
+    agents = [found for (found,) in connection.execute(query, {"agent": agent, "hash": whole})]
     if agent is not None and len(agents) > 1:
         raise InputError(
             f"{len(agents)} agents in the files have the name {agent!r} or a hash that begins with it: "

@@ -16,7 +16,6 @@ from ciris_scoring.audit.incoming import (
     LOADED_KEY,
     Found,
     copy_incoming,
-    has_run_kind,
     key_uses,
     refuse_foreign_keys,
     share_marks,
@@ -137,36 +136,6 @@ class Store:
                     "Load the batches into another schema: --vars 'ciris_source_schema: NAME'.",
                 )
             create_source_tables(self._connection, schema, self._project.source_tables, _TABLES)
-            self._refuse_other_table()
-
-    def _refuse_other_table(self) -> None:
-        """Raise an error if the table of traces has no column for the run kind, or if its unique keys would let an
-        agent overwrite a trace of another agent."""
-        name = self._names["covenant_traces"].as_string(self._connection)
-        query = """
-            select names.relname, array_agg(columns.attname::text order by columns.attnum)
-            from pg_index as indexes
-            inner join pg_class as names on indexes.indexrelid = names.oid
-            inner join pg_attribute as columns
-                on
-                    indexes.indrelid = columns.attrelid
-                    and columns.attnum = any((indexes.indkey::int2[])[0:indexes.indnkeyatts - 1])
-            where indexes.indrelid = to_regclass(%s) and indexes.indisunique and indexes.indpred is null
-            group by names.relname
-        """
-        keys: dict[str, list[str]] = dict(self._connection.execute(query, [name]).fetchall())
-        narrow = sorted(key for key, columns in keys.items() if set(columns) < set(LOADED_KEY))
-        has_key = not narrow and any(set(columns) == set(LOADED_KEY) for columns in keys.values())
-        if has_key and has_run_kind(self._connection, self._names["covenant_traces"]):
-            return
-        changes = [f"drop constraint {sql.Identifier(key).as_string(self._connection)}" for key in narrow]
-        if not has_key:
-            changes.append(f"add primary key ({column_list(LOADED_KEY).as_string(self._connection)})")
-        raise InputError(
-            f"Batches are loaded into a table with the key (trace_id, timestamp, agent_id_hash) and the column "
-            f"run_kind, and {name} is different.",
-            f"Run: alter table {name} {', '.join(['add column if not exists run_kind text', *changes])}",
-        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -354,7 +323,7 @@ class Store:
                 select {columns}
                 from best
                 order by ordinal
-                on conflict do nothing
+                on conflict ({key}) do nothing
                 returning {key}
             )
 

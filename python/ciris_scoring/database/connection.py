@@ -313,6 +313,8 @@ _HINTS_BY_STATE = {
     "53200": "The server is out of memory: lower the variable ciris_scoring_work_mem, then run again.",
     "53400": _TEMP_FILE_HINT,
     "57014": "Somebody cancelled the statement, or a pooler did (query_timeout): run again.",
+    "42P10": "covenant_traces needs the primary key (trace_id, timestamp, agent_id_hash), so that an agent cannot "
+    "overwrite a trace of another agent, then load again.",
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."

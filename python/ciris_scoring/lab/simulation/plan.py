@@ -70,13 +70,11 @@ class Plan:
 
         Parameters and errors are those of `simulate_fleet`.
         """
-        if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
-            raise _refused("it needs at least 1 agent, 1 day, and more than 0 and at most 10,000 traces per day.")
-        if seed < 0:
-            raise _refused(f"the seed must not be negative, got {seed}.")
-        if end.tzinfo is None or end.timestamp() % 3600 != 0:
-            raise _refused(f"the end must have a time zone and be a whole UTC hour, got {end.isoformat()}.")
-
+        if traces_per_day > 10_000 or end.tzinfo is None or end.timestamp() % 3600 != 0:
+            raise InputError(
+                f"This fleet cannot be simulated: {traces_per_day:,g} traces per day until {end.isoformat()}.",
+                "At most 10,000 traces per day can be simulated, until a whole UTC hour.",
+            )
         end_us = int(end.timestamp()) * SECOND
         start_us = end_us - days * DAY
         roster = make_roster(agents, seed)
@@ -168,7 +166,3 @@ def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
     # Like real agents, name the key by the beginning of its hash.
     key_id = "agent-" + hashlib.sha256(public_key).hexdigest()[:12]
     return pathology.name, agent_id, agent_id_hash, names, public_key, key_id
-
-
-def _refused(why: str) -> InputError:
-    return InputError(f"This fleet cannot be simulated: {why}", "--help lists the allowed values.")
