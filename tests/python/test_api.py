@@ -131,6 +131,10 @@ def test_fleet_begins_with_the_highest_score_and_has_every_agent(client, marts):
     assert {one["agent_id_hash"]: one["composite_score"] for one in found} == expected
     *scores, without = [one["composite_score"] for one in found]
     assert scores == sorted(scores, reverse=True) and without is None and found[-1]["agent_name"] == "Sprout"
+    names = [one["agent_name"] for one in get(client, "/capacity/fleet", sort="agent_name")["agents"]]
+    assert names == sorted(names)
+    urgent = get(client, "/capacity/fleet", sort="attention")["agents"]
+    assert urgent[0]["agent_name"] == "Latch", "as on the page of the fleet"
 
 
 @pytest.mark.parametrize(

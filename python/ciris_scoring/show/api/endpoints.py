@@ -33,6 +33,12 @@ MOST_DAYS = 400
 DEFAULT_DAYS = 30
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Names of components in the lens API by their names in the marts, for components whose two names differ."""
+ORDERS: Mapping[str, Callable[[Score], Any] | None] = {
+    "composite_score": lambda score: 1.0 if score.capacity_score is None else -score.capacity_score,
+    "attention": None,
+    "agent_name": lambda score: score.agent_name or score.agent_id_hash,
+}
+"""Sort keys of the fleet by their names; None for the order of the document."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
@@ -237,14 +243,19 @@ async def fleet(
     asked: TheAsked,
     threshold: AskedThreshold = None,
     permission: AskedPermission = None,
+    sort: Annotated[
+        Literal["composite_score", "attention", "agent_name"],
+        Query(description="Order of `agents`: the highest score first, the most urgent first, or by name."),
+    ] = "composite_score",
     form: Format = "json",
 ) -> Response:
-    """The document of the fleet at an as-of. `agents` begins with the highest score, as in the lens. The CSV has the
-    rows of `agents`."""
+    """The document of the fleet at an as-of. The CSV has the rows of `agents`."""
 
     def found(marts: Marts) -> tuple[Chosen, list[Score]]:
         chosen = asked.chosen(marts, threshold, permission)
-        return chosen, sorted(view.fleet_scores(marts, chosen), key=_capacity, reverse=True)
+        scores = view.fleet_scores(marts, chosen)  # the most urgent first
+        order = ORDERS[sort]
+        return chosen, scores if order is None else sorted(scores, key=order)
 
     def build(marts: Marts) -> Document:
         chosen, scores = found(marts)
@@ -262,10 +273,6 @@ async def fleet(
         return view.brief_documents(marts, scores, chosen)
 
     return await (asked.table(rows) if form == "csv" else asked.answer(build))
-
-
-def _capacity(score: Score) -> float:
-    return -1.0 if score.capacity_score is None else score.capacity_score
 
 
 @api.get(
@@ -361,7 +368,8 @@ async def alerts(
     def build(marts: Marts) -> Document:
         most = read_publication(marts).low_capacity_threshold if threshold is None else threshold
         chosen = asked.chosen(marts, permission=permission)
-        below = [score for score in view.fleet_scores(marts, chosen) if 0 <= _capacity(score) < most]
+        scores = view.fleet_scores(marts, chosen)
+        below = [score for score in scores if score.capacity_score is not None and score.capacity_score < most]
         hashes = [score.agent_id_hash for score in below]
         non_exempt = non_exempt_traces(marts, hashes, chosen.as_of, chosen.window_days) if chosen.as_of else {}
         return view.raised_document(marts, chosen) | {

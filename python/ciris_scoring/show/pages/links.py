@@ -69,7 +69,7 @@ class ServedLinks:
 
     def csv(self, window_days: int) -> str:
         """Return the link to the fleet as CSV, which the API makes."""
-        asked = replace(self, days=None)._query(format="csv", window_days=window_days)
+        asked = replace(self, days=None)._query(format="csv", sort="attention", window_days=window_days)
         return f"{API}/capacity/fleet?{asked}"
 
 
