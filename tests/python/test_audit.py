@@ -145,6 +145,10 @@ ALTERATIONS: list[tuple[str, list[tuple[str, set[str]]]]] = [
         [("not_in_files", set())],
     ),
     (
+        "insert into cirislens.covenant_traces select * from cirislens.covenant_traces where {trace}",
+        [("not_in_files", set())],
+    ),
+    (
         f"update cirislens.covenant_public_keys set public_key_base64 = reverse(public_key_base64)"
         f" where key_id = '{AGENT.key_id}'",
         [("key_differs", {f"public_key_base64 of key {AGENT.key_id}"})],
@@ -157,6 +161,7 @@ def test_every_alteration_is_found(loaded, folder, tmp_path):
     """All alterations are made in one copy of the database. Each alteration changes a different trace."""
     with copy_of(loaded, tmp_path) as copy:
         with copy.connect() as connection:
+            connection.execute("alter table cirislens.covenant_traces drop constraint covenant_traces_pkey")
             for number, (statement, _) in enumerate(ALTERATIONS):
                 trace = f"agent_id_hash = '{AGENT.hash}' and audit_sequence_number = {3 * number + 2}"
                 assert connection.execute(statement.format(trace=trace)).rowcount == 1

@@ -88,6 +88,16 @@ def test_path_that_is_too_long_is_refused(path):
         assert result.exit_code == 2 and path[:50] in result.output, arguments
 
 
+def test_loop_of_links_is_refused(scored_sample, tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    loop = tmp_path / "a"
+    for command in ("check", "stop"):
+        result = invoke(command, "--project-dir", loop)
+        assert result.exit_code == 2 and str(loop) in result.stderr, (command, result.output)
+    assert invoke("report", "--output", loop, *at(scored_sample)).exit_code == 0, "the report replaces the link"
+
+
 # --- output ----------------------------------------------------------------------------------------------------------
 
 

@@ -180,9 +180,11 @@ def test_counts_of_a_load_cover_every_trace(database, tmp_path):
     assert {"where", "reason", "detail"} == set(found["problems"][0])
     before = everything(database)
     again = command(database, "load", first, path, "--keys", both)
-    assert "2 files, 1 batch: 6 traces: 4 sent again, 2 rejected." in again.output
-    assert "1 batch loaded before: 3 traces, all verified." in again.output
+    assert "2 files, 2 batches: 9 traces: 7 sent again, 2 rejected." in again.output
     assert again.exit_code == 2 and everything(database) == before
+    # A trace that was deleted is loaded again, and one that another batch brought is verified with a new key.
+    database.execute("delete from cirislens.covenant_traces where trace_id = %s", [sent[0]["trace_id"]])
+    assert "3 traces: 1 new, 2 sent again." in command(database, "load", first).output
     empty(database)
     for name, said in (("a", "3 traces: 3 new."), ("b", "6 traces: 1 new, 3 sent again, 2 rejected.")):
         output = command(database, "load", tmp_path / f"{name}.json", "--keys", both).output
@@ -221,6 +223,18 @@ def test_adapters_of_one_agent_send_a_trace_again(project, database, tmp_path, a
     assert sum(summary.new for summary in summaries) == sum(summary.sent_again for summary in summaries) == 4
     assert [(row["agent_name"], row["signature_verified"]) for row in traces(database)] == expected
     assert command(database, "audit", *paths, "--keys", tmp_path / "keys.json").exit_code == 0
+
+
+def test_new_key_verifies_traces_that_another_batch_brought_first(project, database, tmp_path):
+    agent = Agent()
+    sent = [agent.trace() for _ in range(3)]
+    first, again = write(tmp_path, "a.json", batch(sent)), write(tmp_path, "b.json", batch(sent[::-1]))
+    for path, new in ((first, 3), (again, 0), (again, 0)):
+        summary = load(project, [path], [])
+        assert (summary.new, summary.is_clean) == (new, False) and set(reasons(summary)) == {"unknown_key"}
+    summary = load(project, [again], [write_keys(tmp_path, agent)])
+    assert (summary.new, summary.is_clean) == (3, True)
+    assert set(verifications(database).values()) == {(True, "sorted_json")}
 
 
 def test_another_value_or_name_of_an_adapter_conflicts(project, database, tmp_path):

@@ -136,7 +136,7 @@ def audit(
     traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
     with connect(project) as connection, snapshot(connection, read_only=False):  # it creates temporary tables
         _read(connection, traces, paths, keys, summary)
-        result = Audit(_agents(connection, agent), window, summary)
+        result = Audit(_agents(connection, agent, summary), window, summary)
         columns = (*TRACE_COLUMNS, "run_kind") if has_run_kind(connection, traces) else TRACE_COLUMNS
         _set_side_by_side(connection, traces, columns, result)
         counts = "count(*), count(*) filter (where signature_verified), (select count(*) from claimed)"
@@ -171,7 +171,7 @@ def _read(
     connection.execute("analyze incoming")
 
 
-def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
+def _agents(connection: psycopg.Connection, agent: str | None, summary: Summary) -> list[str]:
     query = """
         select distinct agent_id_hash from incoming
         where
@@ -190,8 +190,9 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
         )
     if not agents:
         of_whom = "any agent" if agent is None else f"an agent {agent!r}"
+        why = "".join(f" {one.where}: {one.reason}: {one.detail}." for one in summary.problems[:1])
         raise InputError(
-            f"The files contain no trace of {of_whom}.",
+            f"The files contain no trace of {of_whom}.{why}",
             "Name the agent by its hash, the beginning of its hash, or its name. Give the files that this agent wrote.",
         )
     return agents
@@ -234,13 +235,16 @@ def _set_side_by_side(
                 signature_verified desc, is_loaded desc, has_loaded_id desc, ordinal asc
         )
 
-        select distinct on ({{key}}) {{columns}}, reason
+        select distinct on ({{key}}) {{columns}}, reason, 1 as copy
         from decisions
         where (signature_verified or is_loaded or not has_verified) and {_AMONG}
         order by {{key}}, signature_verified desc, is_loaded desc, ordinal asc
     """
     connection.execute(sql.SQL(query).format(**names), result.among, prepare=False)
-    query = f"create temporary table claimed on commit drop as select {{compared}} from {{traces}} where {_AMONG}"
+    query = f"""
+        create temporary table claimed on commit drop as
+        select {{compared}}, row_number() over (partition by {{key}}) as copy from {{traces}} where {_AMONG}
+    """
     connection.execute(sql.SQL(query).format(**names), result.among, prepare=False)
     connection.execute("analyze recomputed")
     connection.execute("analyze claimed")
@@ -253,7 +257,7 @@ def _different_traces(connection: psycopg.Connection, columns: Sequence[str]) ->
             case when claimed.trace_id is not null then to_jsonb(claimed) end as claimed,
             case when recomputed.trace_id is not null then to_jsonb(recomputed) end as recomputed
         from claimed
-        full join recomputed using ({key})
+        full join recomputed using ({key}, copy)
         where row({claimed}) is distinct from row({recomputed})
         order by agent_id_hash collate "C", "timestamp", trace_id collate "C"
     """

@@ -40,9 +40,6 @@ class Summary:
     """Number of traces in the batches that were read. Each trace is new, rejected or sent again."""
     new: int = 0
     rejected: int = 0
-    known_batches: int = 0
-    """Number of batches that were not read, because every trace in them is loaded and verified."""
-    known_traces: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of traces by schema version and outcome: the rule that verified the trace, or why it does not verify."""
     run_kinds: Counter[str] = field(default_factory=Counter)
@@ -66,7 +63,7 @@ class Summary:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every trace was loaded and verified, in this load or an earlier one."""
+        """Whether every trace is loaded and verified."""
         return not self.n_problems
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
@@ -124,7 +121,7 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
         store.keys, unusable = usable(store.registered_keys().values())
         for problem in unusable:
             say(f"Note: {problem.where} cannot verify traces: {problem.detail}.")
-        for batches in read_batches(paths, store.keys, summary, store):
+        for batches in read_batches(paths, store.keys, summary):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
             summary.rejected += len(written.rejected)
@@ -135,13 +132,9 @@ def load(project: Project, paths: Sequence[Path], keys_files: Sequence[Path]) ->
     return summary
 
 
-def read_batches(
-    paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
-) -> Iterator[list[Batch]]:
-    """Read, verify and count the batches of files. Skip batches that are loaded, and write the progress to stderr."""
+def read_batches(paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary) -> Iterator[list[Batch]]:
+    """Read, verify and count the batches of files. Write the progress to stderr."""
     chunks = _chunks(_documents(paths, summary))
-    if store is not None:
-        chunks = _unknown(chunks, store, summary)
     last = time.monotonic()
     for batches in read_all(chunks, keys, processors()):
         yield batches
@@ -149,7 +142,7 @@ def read_batches(
             summary.add(batch)
         if time.monotonic() - last > 2:
             last = time.monotonic()
-            progress(f"{plural(summary.received + summary.known_traces, 'trace')} in {plural(summary.files, 'file')}")
+            progress(f"{plural(summary.received, 'trace')} in {plural(summary.files, 'file')}")
 
 
 def _documents(paths: Sequence[Path], summary: Summary) -> Iterator[Document]:
@@ -178,16 +171,6 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -> Iterator[list[Document]]:
-    """Yield the chunks without the batches that were loaded before."""
-    for chunk in chunks:
-        known = store.known([document.batch_id for document in chunk])
-        summary.known_batches += len(known)
-        summary.known_traces += sum(known.values())
-        if left := [document for document in chunk if document.batch_id not in known]:
-            yield left
-
-
 def report(summary: Summary) -> list[str]:
     """Return the result of a load as lines of text."""
     counts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in summary.counts.items() if n)
@@ -197,9 +180,6 @@ def report(summary: Summary) -> list[str]:
     if summary.received:
         rate = summary.received / summary.seconds
         lines.append(f"{summary.seconds:,.1f} s, {rate:,.0f} traces a second.")
-    if summary.known_batches:
-        batches = plural(summary.known_batches, "batch", "batches")
-        lines.append(f"{batches} loaded before: {plural(summary.known_traces, 'trace')}, all verified.")
     if summary.outcomes or summary.deferrals:
         lines += ["", *_outcomes(summary.outcomes, summary.deferrals)]
     if marked := [f"{summary.run_kinds[kind]:,} {kind}" for kind in RUN_KINDS[1:] if summary.run_kinds[kind]]:
@@ -234,7 +214,6 @@ def as_json(summary: Summary) -> str:
         "files": summary.files,
         "batches": summary.batches,
         "traces": summary.counts,
-        "loaded_before": {"batches": summary.known_batches, "traces": summary.known_traces},
         "outcomes": [
             {"schema": schema, "outcome": outcome, "traces": n}
             for (schema, outcome), n in sorted(summary.outcomes.items())

@@ -6,6 +6,7 @@ columns by which the engine itself recognises a repeated event.
 """
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -148,7 +149,7 @@ def _copy(connection: psycopg.Connection, schema: str, file: Path) -> Copied:
     with _opened(file) as store:
         # The time of the engine's first migration has nanoseconds, so it names the store wherever the file is moved.
         row = store.execute("select applied_on from refinery_schema_history order by version limit 1").fetchone()
-        node = str(row[0]) if row else str(file.resolve())
+        node = str(row[0]) if row else os.path.realpath(file)
         connection.execute(sql.SQL("lock table {} in share row exclusive mode").format(nodes))
         known = connection.execute(
             sql.SQL("select copied_until, newest_event from {} where node = %s").format(nodes), [node]
@@ -228,7 +229,7 @@ def _opened(file: Path) -> Iterator[sqlite3.Connection]:
     """
     try:
         store = sqlite3.connect(
-            f"file:{quote(str(file.resolve()))}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            f"file:{quote(os.path.realpath(file))}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
         )
         try:
             store.text_factory = _storable

@@ -113,6 +113,7 @@ class Store:
             "verification": project.source_table(VERIFICATION_TABLE),
             "columns": column_list(LOADED_COLUMNS),
             "verified": column_list(_VERIFICATION.column_names),
+            "excluded": column_list(_VERIFICATION.column_names, "excluded"),
             "key": column_list(LOADED_KEY),
             "loaded_key": column_list(LOADED_KEY, "loaded"),
             "incoming_key": column_list(LOADED_KEY, "incoming"),
@@ -179,22 +180,6 @@ class Store:
         """Return the keys in the registry by id."""
         with self._connection.transaction():
             return registered_keys(self._connection, self._names["covenant_public_keys"])
-
-    def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
-        """Return the numbers of traces of the batches that need not be read again, because every trace is loaded and
-        verified."""
-        query = """
-            select batches.batch_id, batches.traces_received
-            from {covenant_trace_batches} as batches
-            where
-                batches.batch_id = any(%s) and batches.traces_rejected = 0
-                and not exists (
-                    select from {verification} as verification
-                    where verification.batch_id = batches.batch_id and verification.rule is null
-                )
-        """
-        with self._connection.transaction():
-            return dict(self._execute(query, [list(batch_ids)]).fetchall())
 
     def write(self, batches: Sequence[Batch]) -> Written:
         """Load batches in one transaction."""
@@ -331,6 +316,8 @@ class Store:
             select {verified}
             from best
             inner join loaded using ({key})
+            -- Somebody may have deleted the trace that this row is about.
+            on conflict ({key}) do update set ({verified}) = row({excluded})
             """
         ).rowcount
 

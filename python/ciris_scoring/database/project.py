@@ -249,7 +249,7 @@ def find_project(project_dir: Path | None = None) -> Path:
     """
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
-    folder = Path(project_dir or dbt_variable("PROJECT_DIR") or next(above, here)).resolve()
+    folder = Path(os.path.realpath(project_dir or dbt_variable("PROJECT_DIR") or next(above, here)))
     if not (folder / "dbt_project.yml").is_file():
         raise ProfileError(
             f"There is no dbt_project.yml in {folder}.",

@@ -86,7 +86,7 @@ def start(state_folder: Path) -> Server:
     :raises InputError: the path of the folder has a special character.
     :raises DatabaseError: the server does not start.
     """
-    folder = state_folder.resolve() / DATA_FOLDER
+    folder = Path(os.path.realpath(state_folder)) / DATA_FOLDER
     # These characters are special in the shell that starts the server, or in its list of socket folders.
     if re.search(r"""[\s'"\\$`&;|<>()*?\[,]""", str(folder)):
         raise InputError(
@@ -99,7 +99,7 @@ def start(state_folder: Path) -> Server:
 
 def stop(state_folder: Path) -> bool:
     """Stop the server of a state folder; return whether it was running."""
-    return _stop(state_folder.resolve() / DATA_FOLDER)
+    return _stop(Path(os.path.realpath(state_folder)) / DATA_FOLDER)
 
 
 def delete(state_folder: Path) -> None:

@@ -48,7 +48,7 @@ def check_place(file: Path) -> None:
     if not file.parent.is_dir():
         reason = f"there is no folder {file.parent}"
         raise InputError(f"The report cannot be written to {file}: {reason}.", "Create the folder first.")
-    if not os.access(file if _is_special(file) else file.resolve().parent, os.W_OK):
+    if not os.access(file if _is_special(file) else _target(file).parent, os.W_OK):
         raise InputError(f"The report cannot be written to {file}: it is not writable.", "Name another file.")
 
 
@@ -59,7 +59,7 @@ def write(text: str, file: Path) -> None:
     :raises CirisError: the file cannot be written. An existing file is unchanged.
     """
     is_special = _is_special(file)
-    place = file if is_special else file.resolve()
+    place = file if is_special else _target(file)
     temporary = place if is_special else place.with_name(f".{place.name[:40]}.{os.getpid()}")
     try:
         with temporary.open("a" if is_special else "w", encoding="utf-8", newline="\n") as stream:
@@ -72,6 +72,11 @@ def write(text: str, file: Path) -> None:
         raise CirisError(
             f"The report cannot be written to {file}: {error.strerror}.", "Make room, or name another file."
         ) from error
+
+
+def _target(file: Path) -> Path:
+    """Return the file to which symbolic links lead. Path.resolve would fail with a RuntimeError if they form a loop."""
+    return Path(os.path.realpath(file))
 
 
 def _is_special(file: Path) -> bool:
