@@ -189,6 +189,7 @@ def lens_with_late_arrivals(database: Database) -> Lens:
     return lens
 
 
+@pytest.mark.slow
 def test_late_events_are_found_after_two_runs_that_died(database: Database) -> None:
     lens = lens_with_late_arrivals(database)
     with database.connect() as connection:
@@ -204,6 +205,7 @@ def test_late_events_are_found_after_two_runs_that_died(database: Database) -> N
     assert lens.rows(LATE) == expected
 
 
+@pytest.mark.slow
 def test_what_the_lens_erases_or_deletes_is_not_kept(database: Database) -> None:
     """No text of a payload is stored, no trace before the restatement window is kept, and a late trace that is deleted
     is not reported any more."""

@@ -50,6 +50,7 @@ def wait_until_one_waits(blocker: psycopg.Connection) -> None:
     wait_until(lambda: blocker.execute(query).fetchone())
 
 
+@pytest.mark.slow
 def test_concurrent_run_is_refused_and_a_run_that_another_has_replaced_stops(small_fleet):
     """A second run is refused. If the first run loses its lock, the next run waits until the first run's transaction
     has ended, and the first run writes nothing any more."""
