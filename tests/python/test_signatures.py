@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from ciris_scoring.audit import base64_text
 from ciris_scoring.audit.documents import Document, read_document
 from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import Verifier
@@ -234,3 +235,11 @@ def test_verification_of_altered_traces_agrees_with_the_engine(tmp_path):
             assert refusal or result.reason == "unconfirmed_field", (result, received)
         n_verified[refusal is None] += 1
     assert all(n > len(cases) // 10 for n in n_verified.values()) and len(n_verified) == 2, Counter(refused)
+
+
+def test_base64_with_left_over_bits_is_refused():
+    """Otherwise a signature could be changed without being invalid."""
+    assert base64_text.decode("QQ") == base64_text.decode("QQ==") == b"A"
+    for text in ("QR", "QQ=", "QQ===", "Q+_Q"):
+        with pytest.raises(ValueError, match="base64"):
+            base64_text.decode(text)
