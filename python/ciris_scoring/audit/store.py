@@ -62,6 +62,8 @@ CONTRADICTING = tuple(
 )
 """Columns in which two verified contents of a trace must not have different values. JSON components may differ, because
 an agent sends a trace at several trace levels."""
+COMPARED = tuple(name for name in TRACE_COLUMNS if name != "signature_verified")
+"""Columns of which all values are equal if a content was sent again."""
 LOADED_COLUMNS = (*TRACE_COLUMNS, "run_kind")
 _TABLES = {
     **SOURCE_TABLES,
@@ -96,12 +98,6 @@ class Written(NamedTuple):
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
 
-def _same(left: str, right: str, *ignored: str) -> sql.Composable:
-    """Return the condition that two rows have equal columns."""
-    names = [name for name in TRACE_COLUMNS if name not in ignored]
-    return sql.SQL("row({}) is not distinct from row({})").format(column_list(names, left), column_list(names, right))
-
-
 class Store:
     """Writes batches and keys into the source tables of a project."""
 
@@ -118,7 +114,9 @@ class Store:
             "loaded_key": column_list(LOADED_KEY, "loaded"),
             "incoming_key": column_list(LOADED_KEY, "incoming"),
             "replayed": sql.Literal(REPLAYED_SIGNATURE),
-            "are_same": _same("loaded", "incoming", "signature_verified"),
+            "are_same": sql.SQL("row({}) is not distinct from row({})").format(
+                column_list(COMPARED, "loaded"), column_list(COMPARED, "incoming")
+            ),
             "contradicts": sql.SQL(" or ").join(
                 sql.SQL("loaded.{0} <> incoming.{0}").format(sql.Identifier(name)) for name in CONTRADICTING
             ),
@@ -352,7 +350,7 @@ class Store:
             counts = (batch.received, batch.received - rejected.total(), rejected.total(), json.dumps(rejected))
             rows.append((batch.batch_id, *times, *counts))
         query = """
-            insert into {covenant_trace_batches} as known ({columns}) values (%s, %s, %s, %s, %s, %s, %s)
+            insert into {covenant_trace_batches} ({columns}) values (%s, %s, %s, %s, %s, %s, %s)
             on conflict (batch_id) do update set
                 traces_accepted = excluded.traces_accepted, traces_rejected = excluded.traces_rejected,
                 rejection_reasons = excluded.rejection_reasons

@@ -4,10 +4,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-from ciris_scoring.kinds.components import COMPONENT_ROWS
+from ciris_scoring.kinds.components import COMPONENT_ROWS, Component
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.names import UNKNOWN_MODE
 
@@ -15,24 +15,12 @@ DEFERRALS = "q_deferral"
 """Component that is lowered by deferrals instead of traces."""
 
 
-class Rule(NamedTuple):
-    """Rule by which a single trace lowers a component."""
-
-    amount: str
-    """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. The amount is
-    0 or less if the trace does not lower it."""
-    words: str
-    """Short description of the trace, for example "renamed"."""
-
-
-# The mean of a rule's amounts over traces, episodes or recoveries is the component, or 1 minus the component if a
-# higher value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
+# The mean of the amounts `lowered_by` over traces, episodes or recoveries is the component, or 1 minus the component if
+# a higher value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
 # (scoring.md §4 and §7).
-RULES: Mapping[str, Rule] = {
-    one.component: Rule(one.lowered_by, one.trace_words) for one in COMPONENT_ROWS if one.lowered_by and one.trace_words
-}
-"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule. A key is
-the argument `loss_component` of the functions of this module."""
+RULES: Mapping[str, Component] = {one.component: one for one in COMPONENT_ROWS if one.lowered_by}
+"""Components that a single trace lowers, by name: all but delta_drift, ece, q_deferral and r_ceiling. A key is the
+argument `loss_component` of the functions of this module."""
 OF_EPISODES = ("mttr_hours", "rho_regression")
 """Components that fragile episodes lower. The evidence of an episode is the trace that began it."""
 UNITS = {"i_coverage": "missing fields", "mttr_hours": "hours the episode lasted, up to now if still open"}
@@ -92,7 +80,7 @@ def lowered(loss_components: Iterable[str] = RULES) -> str:
     """
     of_window, of_episodes = (
         ", ".join(
-            f"('{loss_component}', ({RULES[loss_component].amount})::double precision)"
+            f"('{loss_component}', ({RULES[loss_component].lowered_by})::double precision)"
             for loss_component in loss_components
             if (loss_component in OF_EPISODES) is is_of_episodes
         )
@@ -136,7 +124,7 @@ def described(trace: Mapping[str, Any], loss_component: str) -> str:
 
     :param trace: columns of fct_trace_checks.
     """
-    words = RULES[loss_component].words
+    words = RULES[loss_component].trace_words or ""
     if loss_component == "i_chain":
         found = [reason for column, wrong, reason in _WRONG_IN_CHAIN if trace[column] is wrong]
         return f"{words} ({', '.join(found)})" if found else words

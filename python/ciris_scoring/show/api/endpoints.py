@@ -443,7 +443,7 @@ async def evidence(
     ] = None,
     form: Format = "json",
 ) -> Response:
-    """The newest traces that lowered a component of a score, or the deferrals behind q_deferral. So has the CSV."""
+    """The newest traces that lowered a component of a score, or the deferrals behind q_deferral; all as CSV."""
     is_csv, is_deferral = form == "csv", component == DEFERRALS
     most = limit or (None if is_csv else 100)
 
